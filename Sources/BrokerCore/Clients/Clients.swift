@@ -135,7 +135,6 @@ package struct Clients {
     /// Counts a connection whose client is gone and whose socket is open, so that reconnecting gains nothing.
     mutating func connectionLingers(of uid: UInt32) { connections.take(1, for: uid) }
 
-    /// Notes that such a connection is closed.
     mutating func connectionClosed(of uid: UInt32) { connections.give(1, from: uid) }
 
     /// Removes a client, whose unanswered requests have been ended, and returns the buffers that it held.
@@ -157,7 +156,6 @@ package struct Clients {
 
     mutating func receivedPage(_ client: ClientID) { clients.change(client) { $0.hasPage = true } }
 
-    /// Notes when the frame began that is arriving; nil when none is.
     mutating func frameBegan(_ client: ClientID, at instant: Instant?) {
         clients.change(client) { $0.frameBegunAt = instant }
     }
@@ -265,7 +263,6 @@ package struct Clients {
 
     // MARK: Segments
 
-    /// Notes that a client maps the segments of its user in a mount namespace.
     mutating func mapsSegments(_ client: ClientID, in namespace: UInt64?) {
         clients.change(client) { $0.segmentOwner = SegmentOwner(uid: $0.uid, namespace: namespace) }
     }
@@ -308,7 +305,6 @@ package struct Clients {
         if clients == 1 { endedSegmentBytes -= bytes }
     }
 
-    /// The segments of a client, for the next process.
     func keptSegments(of client: ClientID) -> [KeptClient.Segment] {
         let ended = Dictionary(
             leases.holds(of: client).filter { $0.buffer.number < 0 }.map { (-$0.buffer.number, $0.bytes) },
@@ -316,7 +312,6 @@ package struct Clients {
         return (clients[client]?.segments ?? []).sorted().map { KeptClient.Segment(number: $0, endedBytes: ended[$0]) }
     }
 
-    /// Takes over a client's segment of another process.
     mutating func restore(_ segment: KeptClient.Segment, of client: ClientID) {
         sent(segment: segment.number, to: client)
         if let bytes = segment.endedBytes { keep(ended: segment.number, bytes: bytes, by: client) }
@@ -339,7 +334,6 @@ package struct Clients {
         }
     }
 
-    /// The holds of a client, for the next process.
     func kept(of client: ClientID) -> [KeptClient.Hold] {
         leases.holds(of: client).filter { $0.buffer.number > 0 }.map {
             KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes)

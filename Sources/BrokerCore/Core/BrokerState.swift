@@ -328,7 +328,6 @@ package struct BrokerState {
         return true
     }
 
-    /// Lets the budget grow by one step, until it is whole again.
     private mutating func growMemory() {
         memoryBudget.grow()
         memory.limit = memoryBudget.bytes
@@ -580,7 +579,6 @@ package struct BrokerState {
         failAll(Self.shutdownError)
     }
 
-    /// The error for requests that end with the broker.
     private static let shutdownError = WireError(.shuttingDown, "The broker is ending.")
 
     /// The reason to begin no request; nil until a shutdown was requested.

@@ -67,7 +67,6 @@ struct CrashLedger {
         return pause(of: responsible, at: now)
     }
 
-    /// The longest pause of such images; nil when they may be decoded.
     func pause(of responsible: Responsible, at now: Instant) -> Pause? {
         if deaths.isEmpty { return nil }
         let (user, sources) = (responsible.user, responsible.sources)

@@ -85,7 +85,6 @@ package struct Decoding {
     }
 
     subscript(job: JobID) -> Decode? { decodes[job] }
-    /// All decodings, in the order of their jobs.
     var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
     subscript(part job: JobID) -> PartialDecode? { parts[job] }
     var count: Int { decodes.count }
@@ -93,7 +92,6 @@ package struct Decoding {
 
     func needs(_ buffer: BufferID) -> Bool { heldBodies[buffer] != nil }
 
-    /// Whether there is a decoding of these bytes, queued or running.
     func isDecoding(_ content: ContentKey) -> Bool {
         decodes.values.contains { $0.variant.content == content && !$0.isDetached }
     }
@@ -163,7 +161,6 @@ package struct Decoding {
 
     private func build(of family: CodecFamily) -> String { builds[family] ?? "" }
 
-    /// The family that decodes these bytes, as far as it is known.
     func family(of content: ContentKey) -> CodecFamily {
         foreignFormats[content.digest].map { CodecFamily($0) } ?? .plain
     }
@@ -473,7 +470,6 @@ package struct Decoding {
         return order
     }
 
-    /// Whether a worker is expected to say what the image is.
     func expectsHeader(_ job: JobID) -> Bool { if case .readingHeader = decodes[job]?.phase { true } else { false } }
 
     /// Takes what a worker has read. The worker has checked the limits; the decision is made here all the same.
@@ -774,7 +770,6 @@ package struct Decoding {
     }
     var wantedIdentifications: [JobID: BufferID] { identifications.filter(\.value.isWanted).mapValues(\.body) }
     var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
-    /// The workers whose last image is known.
     var workersWithImages: some Collection<WorkerID> { lastResponsible.keys }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }

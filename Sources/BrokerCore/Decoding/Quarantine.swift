@@ -61,7 +61,6 @@ struct Quarantine {
         return answer?.refused
     }
 
-    /// Notes that an image was refused: requested entries are forgotten last.
     mutating func noteUse(of digest: ContentDigest) {
         uses += 1
         entries.change(digest) { $0.use = uses }

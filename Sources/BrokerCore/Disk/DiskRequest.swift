@@ -56,7 +56,6 @@ enum DiskRequest {
         let id: Int
     }
 
-    /// The bytes to save; 0 for other requests.
     var bytesToSave: Int { if case .save(_, let bytes, _) = self { bytes } else { 0 } }
 
     /// Whether it must be carried out even when many wait: it is the broker's own, and rare.

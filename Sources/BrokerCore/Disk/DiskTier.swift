@@ -24,7 +24,6 @@ package struct DiskTier {
     private var lookupByKey: [LookupKey: JobID] = [:]
     private var lookupQueue = JobQueue()
     private var running: [JobID: DiskRequest] = [:]
-    /// The bytes of all running requests to save.
     private var savingBytes = 0
     /// Requests that wait for a cache process.
     private var queued: [JobID: DiskRequest] = [:]
@@ -53,7 +52,6 @@ package struct DiskTier {
     /// Whether the disk tier may have an original of the user's own, which is preferred to the shared one.
     func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key.digest) }
 
-    /// Whether the disk tier certainly has no original with any of these keys.
     func lacks(_ keys: [OriginalKey]) -> Bool { known.isComplete && !keys.contains(where: known.mayContain) }
 
     /// Takes the hashes of keys that the cache process has, and whether these were the last.
@@ -116,7 +114,6 @@ package struct DiskTier {
         return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }
 
-    /// The lookups for one of these originals, or all.
     func lookups(where matches: (OriginalKey) -> Bool = { _ in true }) -> [JobID] {
         lookups.filter { $0.value.keys.contains(where: matches) }.keys.sorted()
     }
@@ -138,13 +135,11 @@ package struct DiskTier {
 
     // MARK: Saving
 
-    /// Whether the cache process may be given this many bytes more to save.
     func maySave(_ bytes: Int) -> Bool {
         guard report.state != .locked, report.state != .off else { return false }
         return savingBytes + bytes <= limits.maxSavingBytes
     }
 
-    /// Notes that the cache process is given a buffer to save.
     mutating func beginSaving(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
         if let key {
             known.insert(key)
@@ -256,7 +251,6 @@ package struct DiskTier {
         return isFirst
     }
 
-    /// The keys of the originals used since the last call.
     mutating func takeUsed() -> [String] { exchange(&used, with: []).map(\.word).sorted() }
 
     private static let maximumUsed = 1000
@@ -292,7 +286,6 @@ package struct DiskTier {
         return .requeued
     }
 
-    /// Forgets the crashes of requests that are not asked again.
     mutating func forgetCrashes() { crashes = crashes.filter { queued[$0.key] != nil } }
 
     // MARK: Invariants

@@ -195,7 +195,6 @@ struct PartialProgress {
     /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
     var isOver = false
 
-    /// Whether enough bytes were received since the latest partial decoding.
     func isWorthwhile(received: Int) -> Bool {
         received - bytes >= max(Self.leastBytes, bytes / 20)
     }

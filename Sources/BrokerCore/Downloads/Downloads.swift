@@ -136,7 +136,6 @@ package struct Downloads {
         return job
     }
 
-    /// Queues a download that has waited for the shared tier.
     mutating func unpark(_ job: JobID, at now: Instant) {
         guard self[job]?.isParked == true else { return }
         downloads.change(job) { ($0.state, $0.queuedAt) = (.queued, now) }
@@ -341,7 +340,6 @@ package struct Downloads {
         return hosts.holdEnd(of: key, at: now)
     }
 
-    /// Until when a download must wait because its origin asked for it.
     func holdEnd(of job: JobID, at now: Instant) -> Instant? {
         self[job]?.patience.flatMap { hosts.holdEnd(of: $0, at: now) }
     }
@@ -571,7 +569,6 @@ package struct Downloads {
         return outcomes + (kept ?? [.discard(job)])
     }
 
-    /// The worker of a download that was to stop and has not.
     func overdueStop(_ job: JobID) -> WorkerID? { isStopping(job) ? downloads[job]?.transfer?.worker : nil }
 
     /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a death
@@ -636,7 +633,6 @@ package struct Downloads {
         held.ended(job)
     }
 
-    /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
@@ -734,7 +730,6 @@ package struct Downloads {
     /// The least pause between two attempts to read a body's header, in milliseconds.
     static let headerPauseMs = 20
 
-    /// Whether a partial decoding may begin, as far as the download is concerned.
     func mayRenderPart(of job: JobID, isHeader: Bool, at now: Instant) -> Bool {
         guard let download = self[job], let transfer = download.transfer, transfer.hasResponded else { return false }
         let rendered = download.rendered
@@ -794,9 +789,7 @@ package struct Downloads {
     }
 
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
-    /// The jobs whose products are kept bodies.
     var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
-    /// The bodies that are held for revalidation.
     var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
     /// The complete bodies, which the index does not have yet.
     var completeBodies: [BufferID] { downloads.values.compactMap(\.body) }

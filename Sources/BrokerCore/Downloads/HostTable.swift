@@ -91,7 +91,6 @@ struct HostTable {
         hosts[origin]?.hold.map { $0.until > now ? 0 : $0.most }
     }
 
-    /// Whether `Retry-After` of this error is respected.
     static func asksForPatience(_ status: Int?, _ retryAfterMs: Int?) -> Bool {
         (status == 429 || status == 503) && retryAfterMs != nil
     }
@@ -140,7 +139,6 @@ struct HostTable {
         hosts.change(origin) { $0.isProbing = false }
     }
 
-    /// Takes a retry from the origin's budget, if there is one left.
     mutating func takeRetry(_ origin: Key) -> Bool {
         var isAllowed = false
         update(origin) { isAllowed = $0.budget.takeRetry() }

@@ -102,7 +102,6 @@ struct RecentFailures {
         return error
     }
 
-    /// Forgets the failures of an original that was loaded after all.
     mutating func succeeded(_ key: OriginalKey, form: Form) {
         if places.isEmpty { return }
         remove(Place(key: key, form: nil))

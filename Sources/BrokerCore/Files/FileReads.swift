@@ -63,7 +63,6 @@ package struct FileReads {
     subscript(job: JobID) -> Read? { reads[job] }
     var waiterCount: Int { reads.values.reduce(0) { $0 + $1.waiters.count } }
     var queued: Int { reads.values.count { $0.state == .queued } }
-    /// The deadlines that it may have set.
     var deadlineCount: Int { files.count + reads.count }
     func isPausing(_ job: JobID) -> Bool { if case .pausing = reads[job]?.state { true } else { false } }
     func knows(_ file: FileID) -> Bool { files[file] != nil }
@@ -156,7 +155,6 @@ package struct FileReads {
         return forgetUnused(file)
     }
 
-    /// Has a read that failed tried again later.
     mutating func pause(_ job: JobID, until: Instant) {
         guard let read = reads[job], read.state == .running else { return }
         reservedBytes -= read.bytes

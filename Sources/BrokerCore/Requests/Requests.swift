@@ -42,7 +42,6 @@ package struct Requests {
         waiters[waiter.id] = waiter
     }
 
-    /// Takes a waiter out; false when it was not registered.
     mutating func unregister(_ id: WaiterID) -> Bool {
         guard let waiter = waiters.removeValue(forKey: id) else { return false }
         if waiter.request.options.trace { traced -= 1 }
@@ -82,7 +81,6 @@ package struct Requests {
         detached[uid] = count == 0 ? nil : count
     }
 
-    /// Lets a waiter go on with its next alternative URL; false without one.
     mutating func takeAlternative(_ id: WaiterID) -> Bool {
         waiters.change(id) { $0.takeAlternative() } ?? false
     }
@@ -90,7 +88,6 @@ package struct Requests {
     /// Whether any of them asks where its time goes.
     var areTraced: Bool { traced > 0 }
 
-    /// Adds parts of a job to a waiter's trace, if it asks for it.
     mutating func trace(_ steps: [JobStep], until end: Instant, of id: WaiterID) {
         waiters.change(id) { $0.trace(steps, until: end) }
     }

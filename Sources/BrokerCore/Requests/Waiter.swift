@@ -106,7 +106,6 @@ struct Waiter {
         weight = request.weight
     }
 
-    /// The parts that a job needs to schedule itself and to time out.
     func jobWaiter(isAdmin: Bool, since now: Instant) -> JobWaiter {
         let options = request.options
         return JobWaiter(
@@ -168,7 +167,6 @@ struct Waiter {
     /// The keys under which its original may be found, in order of preference.
     var keys: [OriginalKey] { key.owner == nil && file == nil ? [key.owned(by: uid), key] : [key] }
 
-    /// The decision about a cached original.
     func decision(about original: OriginalFacts, at now: Instant) -> CacheDecision {
         switch trust {
         case .staleAllowed, .confirmed: return .use(isStale: false)
@@ -243,7 +241,6 @@ struct Waiter {
         return image
     }
 
-    /// The transform of its partial images; nil when it wants none.
     func partialTransform(scaleDownLimit: Int) -> Transform? {
         let options = request.options
         guard purpose == .get, options.progressive, options.representation == .pixels, options.delivery != .none,

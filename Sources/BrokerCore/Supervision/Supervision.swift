@@ -109,7 +109,6 @@ package struct Supervision {
 
     // MARK: Jobs
 
-    /// The worker for the next job of this kind; nil when all are busy.
     func available(_ kind: WorkerKind) -> WorkerID? { self[kind].available }
 
     /// The decode worker for the next job of a user that is brief; nil when all are busy.
@@ -128,10 +127,8 @@ package struct Supervision {
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
     func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
 
-    /// The idle worker that has run the fewest jobs, spares included.
     func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
 
-    /// Whether a worker can take a job and has none.
     func isIdle(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isIdle(worker) } ?? false }
 
     /// Whether a worker of this kind runs a job that is to be its only one.
@@ -152,7 +149,6 @@ package struct Supervision {
     /// The number of jobs that run on workers of families other than the plain one.
     var runningLoaderJobs: Int { loaders.values.reduce(0) { $0 + $1.runningJobs } }
 
-    /// The families that were needed so far.
     var neededFamilies: some Sequence<CodecFamily> { loaders.keys }
 
     /// Wants workers of a family for jobs that wait; without any, no further ones.

@@ -200,7 +200,6 @@ struct WorkerPool {
 
     // MARK: Life
 
-    /// Whether a worker is missing and may be started now.
     func mayStart(at now: Instant) -> Bool {
         staying < target && nextStart.map { $0 <= now } != false
     }
@@ -299,7 +298,6 @@ struct WorkerPool {
         wantNoSuccessor()
     }
 
-    /// Gives a worker no more jobs; it exits after those it has.
     mutating func retire(_ worker: WorkerID) {
         change(worker) { $0.isRetiring = true }
         wantNoSuccessor()

@@ -5,7 +5,6 @@ import SystemValues
 struct MinHeap<Key: Comparable, Value> {
     private var entries: [(key: Key, value: Value)] = []
 
-    /// The entry with the lowest key.
     var first: (key: Key, value: Value)? { entries.first }
     var count: Int { entries.count }
 
@@ -31,12 +30,10 @@ struct MinHeap<Key: Comparable, Value> {
     /// costs its share of one pass.
     func isSweepDue(live: Int) -> Bool { entries.count > 2 * live + 16 }
 
-    /// Removes the values that are no longer wanted, if that is due.
     mutating func sweep(live: Int, isWanted: (Key, Value) -> Bool) {
         if isSweepDue(live: live) { sweep(isWanted: isWanted) }
     }
 
-    /// Removes the values that are no longer wanted.
     mutating func sweep(isWanted: (Key, Value) -> Bool) {
         entries.removeAll { !isWanted($0.key, $0.value) }
         for parent in (0..<entries.count / 2).reversed() { sink(from: parent) }

@@ -39,7 +39,6 @@ struct RoundRobinQueue {
     /// The number of jobs, those set aside included.
     var count: Int { places.count }
     var isEmpty: Bool { places.isEmpty }
-    /// All jobs, in no particular order.
     var jobs: some Sequence<JobID> { places.keys }
 
     mutating func insert(_ job: JobID, _ standing: Standing) {
@@ -48,7 +47,6 @@ struct RoundRobinQueue {
         bringBack(job)
     }
 
-    /// Puts a job that was set aside back in its place.
     mutating func bringBack(_ job: JobID) {
         guard let place = places[job], place.ticket == nil else { return }
         lastTicket += 1

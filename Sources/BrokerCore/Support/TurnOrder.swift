@@ -29,7 +29,6 @@ struct TurnOrder<Key: Hashable> {
         turns.change(key) { $0.isInLine = false }
     }
 
-    /// Moves a key to the end, after it was served.
     mutating func moveToEnd(_ key: Key) {
         guard let turn = turns[key] else { return }
         let number = nextNumber()

@@ -14,7 +14,6 @@ struct UseQueue<Element: Hashable> {
 
     var count: Int { places.count }
 
-    /// The least recently used element.
     var oldest: Element? { oldestPlace.flatMap { nodes[$0]?.element } }
 
     func contains(_ element: Element) -> Bool { places[element] != nil }

@@ -217,7 +217,6 @@ package struct SharedTier {
 
     var hasRemovals: Bool { !removals.isEmpty }
 
-    /// Takes the keys for the next order; nil when none wait.
     mutating func popRemovals() -> [String]? {
         if !hasRemovals { return nil }
         let keys = removals.prefix(Self.removalsTogether)
@@ -266,12 +265,10 @@ package struct SharedTier {
 
     // MARK: Invariants
 
-    /// The buffers that are being written, once for each record.
     var buffersBeingWritten: [BufferID] { writes.values.compactMap(\.buffer) }
     var runningJobs: Int { jobs.count + orphans.count + writes.count }
     var waitingJobs: Set<JobID> { Set(loads.filter(\.value.isFirst).keys) }
     var allJobs: Set<JobID> { Set(loads.keys) }
-    /// About how many deadlines still matter: one for each load.
     var deadlineCount: Int { loads.count }
 
     func brokenInvariant() -> String? {

@@ -53,9 +53,7 @@ package struct KeptState: Equatable, Sendable {
         package init(pid: Int, user: UInt32? = nil) { (self.pid, self.user) = (pid, user) }
     }
 
-    /// The last number that was given to a buffer.
     package var lastBuffer = 0
-    /// The last number that was given to a segment.
     package var lastSegment = 0
     package var segments: [KeptSegment] = []
     /// Whether new loads wait for `resume`.

@@ -33,7 +33,6 @@ package struct FileIdentity: Hashable, Sendable {
 }
 
 extension SourceURL {
-    /// Whether it names the contents of a local file.
     var isFile: Bool { text.utf8.starts(with: "file:".utf8) }
 }
 

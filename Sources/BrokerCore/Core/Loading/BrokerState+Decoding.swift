@@ -131,7 +131,6 @@ extension BrokerState {
         }
     }
 
-    /// Lets decodings that wait for memory write, as far as memory allows.
     mutating func admitDecodings() {
         while decoding.isParking {
             let free = memory.limit - reservedBytes
@@ -302,7 +301,6 @@ extension BrokerState {
         bytes <= SmallContents.mostBytes && pixels == nil
     }
 
-    /// Makes the product of a job a buffer, the bytes of an original.
     mutating func publishOriginal(_ job: JobID, bytes: Int) -> BufferID {
         let buffer = bufferIDs.next()
         actions.append(.publish(job, buffer, inBroker: Self.isKeptInBroker(bytes)))

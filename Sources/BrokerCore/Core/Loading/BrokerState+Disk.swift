@@ -103,7 +103,6 @@ extension BrokerState {
         return buffer
     }
 
-    /// Whether a raster is of this original and form, and as long as its pixels.
     private func isMatch(_ raster: RasterRecord, of record: OriginalRecord, _ lookup: Lookup) -> Bool {
         raster.original == record.digest && raster.form == lookup.rasterWord
             && (lookup.key.form.encoding != nil || raster.bytes == lookup.key.form.bytes(of: raster.geometry))

@@ -56,7 +56,6 @@ extension BrokerState {
         }
     }
 
-    /// Queues the downloads whose origins may be asked again.
     mutating func releaseHeld() {
         while let (download, since) = downloads.releaseNext(at: now.instant) {
             ended(.held, from: since, for: download.waiters)
@@ -537,7 +536,6 @@ extension BrokerState {
             queuedAt: download.queuedAt ?? download.waiters.first?.since, for: download.waiters, countingWhole: false)
     }
 
-    /// Sends an event about a download to the clients that have subscribed to it.
     mutating func tell(
         _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil, isPartial: Bool = false
     ) {

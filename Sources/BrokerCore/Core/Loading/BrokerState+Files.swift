@@ -146,7 +146,6 @@ extension BrokerState {
         requests.wait(id, for: .reading(job))
     }
 
-    /// Starts queued reads while there is memory for their bytes.
     mutating func startReads() {
         let users = usersWithRoom()
         let (limit, others) = (memory.limit, downloads.reservedBytes + decoding.reservedBytes)

@@ -37,7 +37,6 @@ extension BrokerState {
         actions.append(.startPartialDecode(worker, order, of: job))
     }
 
-    /// The waiters that want partial images, and may have them.
     private func viewers(of download: Download) -> [Waiter] {
         waiters(of: download) { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
     }

@@ -20,13 +20,11 @@ extension BrokerState {
 
     // MARK: Lookups
 
-    /// Whether the shared tier may answer a request.
     private func mayUseTier(_ waiter: Waiter) -> Bool {
         waiter.key.isShareable && !waiter.isForced && !waiter.hasDamagedRecord
             && waiter.request.options.cache != .noCache && waiter.request.options.maxAgeSeconds == nil
     }
 
-    /// Whether the download for a request waits for the shared tier.
     func asksTier(for waiter: Waiter) -> Bool {
         limits.usesSharedTier && mayUseTier(waiter) && !isDraining && supervision.available(.tier) != nil
     }

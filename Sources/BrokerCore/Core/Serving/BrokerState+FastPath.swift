@@ -6,7 +6,6 @@ import WorkerProtocol
 // The fast path: a `get` whose text was a memory hit before and still is one, and the release of a single buffer. Anything
 // unusual is left to `handle`, and both ways have the same effect.
 extension BrokerState {
-    /// The result of the fast path.
     package enum RepeatedAnswer {
         /// The reply is an `image` frame with this id, this text after the id, and the descriptor of this buffer, if any.
         case image(id: Int, rest: [UInt8], descriptor: BufferID?)

@@ -50,7 +50,6 @@ extension BrokerState {
         return nil
     }
 
-    /// The names of the presets for a message, as many as a sentence takes.
     private var presetNames: String {
         let names = limits.presets.keys.sorted()
         if names.isEmpty { return "it has none" }
@@ -82,7 +81,6 @@ extension BrokerState {
         let buffer: BufferID
     }
 
-    /// The answer to a request from memory alone; nil if that has none.
     mutating func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard let (key, original) = fresh(for: waiter),
             original.content.pixels == nil || waiter.request.options.representation != .original,
@@ -100,7 +98,6 @@ extension BrokerState {
         return (key, original)
     }
 
-    /// The description that answers a request without anything else.
     private mutating func describedHit(
         for waiter: Waiter
     ) -> (key: OriginalKey, original: OriginalFacts, header: ImageHeader)? {
@@ -130,12 +127,10 @@ extension BrokerState {
 
     func form(of request: GetRequest) -> Form { Form(request.options, scaleDownLimit: limits.scaleDownBytes) }
 
-    /// Whether a request could be answered without asking the origin.
     func isFresh(_ origin: OriginStatement, for headers: [HeaderField]) -> Bool {
         !origin.isStale(at: agingNow) && !origin.policy.alwaysRevalidate && origin.matches(headers)
     }
 
-    /// The size of the image in a buffer, as shown.
     func size(of buffer: BufferID, _ header: ImageHeader) -> PixelGeometry {
         memory.record(of: buffer)?.geometry ?? header.geometry
     }
@@ -444,7 +439,6 @@ extension BrokerState {
         waiter.isOfKeptFile && clients[waiter.client]?.hasPage == true && memoryHit(for: waiter)?.buffer == buffer
     }
 
-    /// The reason not to give a client a buffer; nil when it may have it.
     func refusal(of bytes: Int, in buffer: BufferID, to waiter: Waiter) -> WireError? {
         clients.refusal(
             of: bytes, in: buffer, to: waiter.client, of: waiter.uid, by: waiter.request.options.delivery,
@@ -497,7 +491,6 @@ extension BrokerState {
         }
     }
 
-    /// Gives a buffer that is held a memfd besides, if it has none.
     private mutating func share(_ buffer: BufferID) {
         if memory.share(buffer) { actions.append(.share(buffer)) }
     }
@@ -571,7 +564,6 @@ extension BrokerState {
         .tooManyPixels, .emptyImage, .decoderCrashed, .decoderUnavailable,
     ]
 
-    /// Takes a registered request out of its job, and ends it with an error.
     mutating func leaveJobAndFail(_ id: WaiterID, _ error: WireError) {
         guard let waiter = requests[id] else { return }
         unregister(waiter)
@@ -579,7 +571,6 @@ extension BrokerState {
         fail(waiter, error)
     }
 
-    /// Ends a request that has no client any more.
     mutating func abandon(_ id: WaiterID) {
         guard let waiter = requests[id] else { return }
         unregister(waiter)

@@ -70,7 +70,6 @@ struct ProgramCounters {
         if outcome != .cancelled { counts[program]?.durations.record(microseconds: microseconds) }
     }
 
-    /// The rows of the report: of programs that have made requests.
     var rows: [StatsReport.Program: StatsReport.ProgramRequests] {
         counts.mapValues { counts in
             var row = counts.row
@@ -97,7 +96,6 @@ struct RequestCounters {
     private(set) var memoryHits = 0
     private var otherOutcomes: [StatsReport.Figure: Int] = [:]
 
-    /// How `get`s ended.
     var outcomes: [StatsReport.Figure: Int] { otherOutcomes.merging([.memoryHits: memoryHits]) { $1 } }
 
     /// The microseconds of its jobs.

@@ -119,7 +119,6 @@ struct SegmentSpace {
         pieces[list][index].isHeld = isHeld
     }
 
-    /// Returns the images that begin within `range`.
     func images(in range: Range<Int>) -> [Piece] {
         if range.isEmpty { return [] }
         let lists = range.lowerBound / Self.unitsOfList...(range.upperBound - 1) / Self.unitsOfList

@@ -117,7 +117,6 @@ package struct Segments {
         segments.filter { $0.value.isReadOnly && $0.value.space.isEmpty }.keys.sorted().compactMap { end($0) }
     }
 
-    /// Whether images are to be moved out of a segment.
     var isMovingOut: Bool { !ending.isEmpty }
 
     /// An owner's first segment has `least` bytes, and a further one about as many as all before, up to `most`.
@@ -215,7 +214,6 @@ package struct Segments {
         return (moves, lost, ended)
     }
 
-    /// The images that someone holds in segments that are ending.
     var heldInEnding: [BufferID] {
         ending.flatMap { segments[$0]!.space.images.lazy.filter(\.isHeld).map(\.buffer) }
     }
