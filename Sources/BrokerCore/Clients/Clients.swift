@@ -33,6 +33,12 @@ package struct Clients {
         /// Its mount namespace, if it was read.
         let namespace: UInt64?
 
+        /// The reason to refuse a request with this id; nil when no other one with it is unanswered.
+        func refusal(ofID id: Int?) -> WireError? {
+            guard let id, requests[id] != nil else { return nil }
+            return WireError(.badRequest, "id \(id) is that of a pending request.")
+        }
+
         /// The waiters of its unanswered `get`s.
         var gets: [WaiterID] { requests.values.compactMap(\.kind.waiter).sorted() }
         /// Its unanswered `prefetch`es.

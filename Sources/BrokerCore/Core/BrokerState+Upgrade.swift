@@ -4,8 +4,6 @@ package import SystemValues
 
 // The process that takes the broker's place: what it is handed, and what it makes of that.
 extension BrokerState {
-    // MARK: Upgrade
-
     mutating func upgradeEnded(_ client: ClientID, id: Int, _ error: WireError?) {
         clients.ended(id, of: client)
         if let error { reject(id, of: client, with: error) } else { reply(.ok(id: id), to: client) }

@@ -519,10 +519,16 @@ package struct BrokerState {
                 if let next = downloads.checkSilence(of: job, startedAt: startedAt, at: now.instant) {
                     deadlines.add(.yield(job, startedAt: startedAt), at: next)
                 }
-            case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
+            case .suspicion(let worker, let job):
+                // It keeps its worker, in whose place another one is started for the next suspect.
+                if supervision.isRunning(job, on: worker), !supervision.replaceExclusive(worker) {
+                    schedule(.suspicion(worker, job), in: limits.suspicionMs)
+                }
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
             case .damage(let buffer): damageTimePassed(buffer)
-            case .file(let file): examinationTimePassed(file)
+            case .file(let file):
+                guard case .other? = files.asker(of: file) else { break }
+                fileExamined(file, .failure(WireError(.timeout, "The file system did not answer.")))
             case .read(let job): readTimePassed(job)
             case .readAgain(let job): files.pauseOver(job, at: now.instant)
             case .prefetch(let prefetch): beginMore(of: prefetch)

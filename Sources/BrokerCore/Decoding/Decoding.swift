@@ -727,8 +727,6 @@ package struct Decoding {
         return part
     }
 
-    // MARK: Memory
-
     mutating func releaseMemory() {
         decodes.releaseIfEmpty()
         jobByVariant.releaseIfEmpty()

@@ -66,8 +66,6 @@ struct Quarantine {
         entries.change(digest) { $0.use = uses }
     }
 
-    // MARK: Persistence
-
     /// The entries to save, the least used first; expired ones for another day, as they lengthen the next time.
     func records(unixMs: Int) -> [QuarantineRecord] {
         entries.values.filter { $0.record.until + Self.longestMilliseconds > unixMs }.sorted { $0.use < $1.use }

@@ -116,6 +116,8 @@ struct Download {
     var original: OriginalKey { key.original }
     /// The requested origin, for the user whose request began the download.
     var hostKey: HostTable.Key { HostTable.Key(origin: origin, user: user) }
+    /// The origin at which the transfer is, for that user.
+    var currentHostKey: HostTable.Key { HostTable.Key(origin: transfer?.redirectedTo ?? origin, user: user) }
     var origin: String { url.origin }
     /// The complete bytes, whose digest is being computed.
     var body: BufferID? { if case .received(let body, _) = state { body } else { nil } }

@@ -115,7 +115,8 @@ package struct Downloads {
         _ download: Download, isParked: Bool = false, newJob: () -> JobID, at now: Instant
     ) -> JobID {
         var download = download
-        let kept = download.revalidating == nil ? takeKeptBody(download.original, from: download.url) : nil
+        let mayContinue = download.revalidating == nil && keptBodies[download.original]?.url == download.url
+        let kept = mayContinue ? keptBodies.removeValue(forKey: download.original) : nil
         let job = kept?.job ?? newJob()
         if let kept {
             // Its bytes are the new user's now.
@@ -295,11 +296,8 @@ package struct Downloads {
 
     /// Notes an answer of the origin at which the transfer is, and of the one that has redirected there.
     private mutating func answered(_ download: Download, status: Int, at now: Instant) {
-        var key = download.hostKey
-        answered(key, status: status, at: now)
-        guard let origin = download.transfer?.redirectedTo else { return }
-        key.origin = origin
-        answered(key, status: status, at: now)
+        answered(download.hostKey, status: status, at: now)
+        if download.transfer?.redirectedTo != nil { answered(download.currentHostKey, status: status, at: now) }
     }
 
     private mutating func answered(_ key: HostTable.Key, status: Int, retryAfterMs: Int? = nil, at now: Instant) {
@@ -309,11 +307,8 @@ package struct Downloads {
 
     /// Notes a failure for the origin at which the transfer was when it failed.
     private mutating func blame(_ download: Download, _ error: WireError, at now: Instant) {
-        var key = download.hostKey
-        if let origin = download.transfer?.redirectedTo {
-            hosts.abandoned(key)
-            key.origin = origin
-        }
+        let key = download.currentHostKey
+        if download.transfer?.redirectedTo != nil { hosts.abandoned(download.hostKey) }
         if let status = error.httpStatus {
             answered(key, status: status, retryAfterMs: error.retryAfterMs, at: now)
         } else {
@@ -484,8 +479,7 @@ package struct Downloads {
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
         guard let download = downloads[job], !isDraining else { return nil }
         if HostTable.asksForPatience(error.httpStatus, error.retryAfterMs) {
-            var key = download.hostKey
-            key.origin = download.transfer?.redirectedTo ?? key.origin
+            let key = download.currentHostKey
             guard let until = hosts.holdEnd(of: key, at: now),
                 download.waiters.contains(where: { $0.isPatient && $0.deadline > until })
             else { return nil }
@@ -702,10 +696,6 @@ package struct Downloads {
             outcomes += dropKeptBodies { $0 == oldest }
         }
         return outcomes
-    }
-
-    private mutating func takeKeptBody(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
-        keptBodies[key]?.url == url ? keptBodies.removeValue(forKey: key) : nil
     }
 
     mutating func dropKeptBodies(where matches: (OriginalKey) -> Bool) -> [Outcome] {

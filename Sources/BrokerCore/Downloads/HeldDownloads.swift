@@ -108,8 +108,6 @@ struct HeldDownloads {
         changed.remove(key)
     }
 
-    // MARK: Invariants
-
     var waiting: Set<JobID> { Set(places.keys) }
     var released: Set<JobID> { Set(permits.keys) }
 

@@ -7,7 +7,7 @@ import SystemValues
 /// Each user has an own entry: the path of one user that never answers says nothing about what others load from the host.
 struct HostTable {
     struct Key: Hashable {
-        var origin: String
+        let origin: String
         let user: UInt32
     }
 

@@ -10,8 +10,8 @@ package struct FileReads {
     /// The request that a file came with.
     enum Asker: Equatable {
         case get(WaiterID)
-        case query(ClientID, GetRequest)
-        case remove(ClientID, id: Int)
+        /// A `query` or `remove`.
+        case other(ClientID, ClientMessage)
     }
 
     private struct File {
@@ -146,13 +146,9 @@ package struct FileReads {
             }
         case .pausing: break
         }
-        return (read, giveUp(read.file, of: job) ? read.file : nil)
-    }
-
-    private mutating func giveUp(_ file: FileID, of job: JobID) -> Bool {
-        guard files[file]?.read == job else { return false }
-        files.change(file) { $0.read = nil }
-        return forgetUnused(file)
+        guard files[read.file]?.read == job else { return (read, nil) }
+        files.change(read.file) { $0.read = nil }
+        return (read, forgetUnused(read.file) ? read.file : nil)
     }
 
     mutating func pause(_ job: JobID, until: Instant) {
@@ -191,15 +187,11 @@ package struct FileReads {
         return false
     }
 
-    // MARK: Memory
-
     mutating func releaseMemory() {
         files.releaseIfEmpty()
         reads.releaseIfEmpty()
         jobByKey.releaseIfEmpty()
     }
-
-    // MARK: Invariants
 
     func brokenInvariant() -> String? {
         for (job, read) in reads {

@@ -223,8 +223,6 @@ struct EvictionQueue {
         nodes[element].place = place
     }
 
-    // MARK: Invariants
-
     func brokenInvariant() -> String? {
         for (number, pool) in pools.enumerated() {
             for (place, element) in pool.waiting.enumerated() {

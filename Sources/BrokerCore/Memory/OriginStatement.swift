@@ -41,16 +41,12 @@ final class OriginStatement: Sendable {
         self.url == url ? self : OriginStatement(self, url: url)
     }
 
-    // MARK: Age
-
     func age(at now: Instant) -> Int { now.microseconds(since: bornAt) / 1_000_000 }
 
     func isStale(at now: Instant) -> Bool { !policy.isFresh(atAge: age(at: now)) }
 
     /// The time from which on the response is stale.
     var freshUntil: Instant { bornAt.adding(milliseconds: policy.lifetime * 1000) }
-
-    // MARK: Variants
 
     /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these headers
     /// has them, or their digest if they are long; nil when it names none, or when no request can ever match.

@@ -228,14 +228,10 @@ package struct Requests {
 
     mutating func end(_ id: PrefetchID) -> Prefetch? { prefetches.removeValue(forKey: id) }
 
-    // MARK: Memory
-
     mutating func releaseMemory() {
         waiters.releaseIfEmpty()
         prefetches.releaseIfEmpty()
     }
-
-    // MARK: Invariants
 
     /// `isOwned` says whether the waiter's client knows it, and `waits` whether its job does.
     func brokenInvariant(isOwned: (Waiter) -> Bool, waits: (Waiter) -> Bool) -> String? {

@@ -270,8 +270,6 @@ package struct Supervision {
         kind(of: worker).map { !self[$0].isReady(worker) } ?? false
     }
 
-    // MARK: The report
-
     /// The workers of all kinds, with their process ids as far as they are known.
     var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
         kinds.flatMap { kind in self[kind].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
@@ -364,8 +362,6 @@ package struct Supervision {
         }
         return finished
     }
-
-    // MARK: Invariants
 
     /// `running` says which job the other machines believe to run on which worker.
     func brokenInvariant(running: [(kind: WorkerKind, jobs: [JobID: WorkerID])]) -> String? {

@@ -180,8 +180,6 @@ struct WorkerPool {
         return workers[place].jobs.contains(job)
     }
 
-    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
-    /// others of that user.
     mutating func assign(
         _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
     ) {

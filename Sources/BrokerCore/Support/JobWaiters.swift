@@ -70,18 +70,5 @@ struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
         for (place, waiter) in slots.enumerated() { if let waiter { places[waiter.id] = place } }
     }
 
-    func makeIterator() -> Iterator { Iterator(slots: slots, place: head) }
-
-    struct Iterator: IteratorProtocol {
-        fileprivate let slots: [JobWaiter?]
-        fileprivate var place: Int
-
-        mutating func next() -> JobWaiter? {
-            while place < slots.count {
-                defer { place += 1 }
-                if let waiter = slots[place] { return waiter }
-            }
-            return nil
-        }
-    }
+    func makeIterator() -> some IteratorProtocol<JobWaiter> { slots[head...].lazy.compactMap { $0 }.makeIterator() }
 }

@@ -159,8 +159,6 @@ extension ImageHeader: FieldList {
     }
 }
 
-// MARK: Keys
-
 extension KeptOriginal {
     init(_ key: OriginalKey, _ original: OriginalFacts) {
         self.init(

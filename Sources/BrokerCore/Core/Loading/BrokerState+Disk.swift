@@ -210,12 +210,7 @@ extension BrokerState {
         actions.append(action(job))
     }
 
-    /// Tells the disk tier of the response by which an origin confirmed an original.
-    mutating func updateOnDisk(_ original: OriginalFacts, _ key: OriginalKey) {
-        if canLookUp { notify(.cache) { .update($0, Self.record(of: original, key)) } }
-    }
-
-    private static func record(of original: OriginalFacts, _ key: OriginalKey) -> OriginalRecord {
+    static func record(of original: OriginalFacts, _ key: OriginalKey) -> OriginalRecord {
         var record = OriginalRecord(
             key: key.word, url: key.url.text, owner: key.owner, digest: original.content.digest.hexadecimal,
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
@@ -348,8 +343,6 @@ extension BrokerState {
             self.reply(reply, to: requester.client)
         }
     }
-
-    // MARK: Use
 
     /// Notes that an original was used by way of memory, for the disk tier's order of eviction.
     mutating func noteUse(of key: OriginalKey) {

@@ -62,12 +62,6 @@ extension BrokerState {
         }
     }
 
-    /// Lets the next suspect begin: this one has not killed its worker, in whose place another is started.
-    mutating func suspicionTimePassed(_ worker: WorkerID, _ job: JobID) {
-        guard supervision.isRunning(job, on: worker) else { return }
-        if !supervision.replaceExclusive(worker) { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
-    }
-
     /// Stops a silent transfer that another user's job waits for, if there is one, and fails its user's requests.
     mutating func stopSilentTransfer() -> Bool {
         guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
@@ -405,7 +399,7 @@ extension BrokerState {
         // It may have been removed or replaced meanwhile.
         let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
-        updateOnDisk(original, key)
+        if canLookUp { notify(.cache) { .update($0, Self.record(of: original, key)) } }
         if known.staysOffDisk {
             release(lease)
         } else {
@@ -546,8 +540,6 @@ extension BrokerState {
         event.partial = isPartial
         tell(event, uids: Set(download.waiters.map(\.uid)))
     }
-
-    // MARK: Outcomes
 
     /// Bodies are released at the end of the event only, when their waiters have gone on.
     mutating func carryOut(_ outcomes: [Downloads.Outcome]) {

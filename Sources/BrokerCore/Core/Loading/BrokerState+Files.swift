@@ -14,9 +14,9 @@ extension BrokerState {
     /// Takes a `get`, `query` or `remove` of a file that a helper is about to look at.
     mutating func fileRequested(_ message: ClientMessage, _ file: FileID, from client: ClientID) {
         guard let asking = clients[client] else { return actions.append(.releaseFile(file)) }
-        if let id = message.id, asking.requests[id] != nil {
+        if let refusal = asking.refusal(ofID: message.id) {
             actions.append(.releaseFile(file))
-            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+            return reject(nil, of: client, with: refusal)
         }
         switch message {
         case .get(let request): getFile(request, file, from: client, asking)
@@ -25,8 +25,8 @@ extension BrokerState {
                 actions.append(.releaseFile(file))
                 return reject(request.id, of: client, with: refusal)
             }
-            ask(.query(client, request), about: file, id: request.id, from: client, asking)
-        case .removeFile(let id, _): ask(.remove(client, id: id), about: file, id: id, from: client, asking)
+            ask(.query(request), about: file, id: request.id, from: client, asking)
+        case .removeFile(let id, _): ask(message, about: file, id: id, from: client, asking)
         default: actions.append(.releaseFile(file))
         }
     }
@@ -50,14 +50,14 @@ extension BrokerState {
     }
 
     private mutating func ask(
-        _ asker: FileReads.Asker, about file: FileID, id: Int, from client: ClientID, _ asking: Clients.Client
+        _ message: ClientMessage, about file: FileID, id: Int, from client: ClientID, _ asking: Clients.Client
     ) {
         if let refusal = clients.refusal(ofWeight: 1, from: asking) {
             actions.append(.releaseFile(file))
             return reject(id, of: client, with: refusal)
         }
         clients.began(id, .other, weight: 1, of: client)
-        files.insert(file, for: asker)
+        files.insert(file, for: .other(client, message))
         schedule(.file(file), in: GetOptions().totalTimeoutMs)
     }
 
@@ -79,21 +79,15 @@ extension BrokerState {
                 advance(id)
             case .failure(let error): fail(waiter, error)
             }
-        case .query(let client, var request):
+        case .other(let client, let message):
             release(file)
-            guard clients.ended(request.id, of: client), let asking = clients[client] else { return }
-            switch result {
-            case .success(let facts):
+            guard let id = message.id, clients.ended(id, of: client), let asking = clients[client] else { return }
+            switch (result, message) {
+            case (.failure(let error), _): reject(id, of: client, with: error)
+            case (.success(let facts), .query(var request)):
                 request.url = facts.identity.url
                 query(request, from: client, asking)
-            case .failure(let error): reject(request.id, of: client, with: error)
-            }
-        case .remove(let client, let id):
-            release(file)
-            guard clients.ended(id, of: client), let asking = clients[client] else { return }
-            switch result {
-            case .success(let facts): remove(facts.identity.url, id: id, from: client, asking)
-            case .failure(let error): reject(id, of: client, with: error)
+            case (.success(let facts), _): remove(facts.identity.url, id: id, from: client, asking)
             }
         }
     }
@@ -118,14 +112,6 @@ extension BrokerState {
         // One that waits for others' work, or is read, hears of it from there.
         guard let waiter = requests[id], waiter.stage == .opening else { return }
         fail(waiter, error)
-    }
-
-    /// Answers a `query` or `remove` whose file was not examined in time.
-    mutating func examinationTimePassed(_ file: FileID) {
-        switch files.asker(of: file) {
-        case .query, .remove: fileExamined(file, .failure(WireError(.timeout, "The file system did not answer.")))
-        case .get, nil: break
-        }
     }
 
     // MARK: Reading
@@ -275,8 +261,6 @@ extension BrokerState {
             .saveIdentity(worker, $0, record, text: text)
         }
     }
-
-    // MARK: Events
 
     private mutating func tell(_ name: BrokerEvent.Name, of read: FileReads.Read, reason: String? = nil) {
         if !clients.hasSubscribers { return }

@@ -42,9 +42,7 @@ extension BrokerState {
 
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.requests[id] != nil {
-            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
-        }
+        if let refusal = asking.refusal(ofID: message.id) { return reject(nil, of: client, with: refusal) }
         if message.isAdministrative, !asking.isAdmin {
             return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
@@ -58,7 +56,9 @@ extension BrokerState {
         case .update(let id, let request, let priority, let isDetached):
             update(request, id: id, priority, isDetached: isDetached, from: client, asking)
         case .release(let buffers):
-            for buffer in buffers.map(BufferID.init) where clients.release(buffer, from: client) { unhold(buffer) }
+            for buffer in buffers where clients.release(BufferID(number: buffer), from: client) {
+                unhold(BufferID(number: buffer))
+            }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
         case .forgetSegments(let segments): clients.forget(segments, by: client)
         case .query(var request):
@@ -95,7 +95,7 @@ extension BrokerState {
 
     /// Answers a malformed message. A pending request with its id still gets its own answer.
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
-        let isTaken = id.map { clients[client]?.requests[$0] != nil } ?? false
+        let isTaken = clients[client]?.refusal(ofID: id) != nil
         reject(isTaken ? nil : id, of: client, with: error)
     }
 
@@ -368,10 +368,7 @@ extension BrokerState {
     /// they are decoded under a hidden key, so that no request finds them before they are accepted.
     mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if asking.requests[request.id] != nil {
-            let message = "id \(request.id) is that of a pending request."
-            return reject(nil, of: client, with: WireError(.badRequest, message))
-        }
+        if let refusal = asking.refusal(ofID: request.id) { return reject(nil, of: client, with: refusal) }
         if let refusal = refusal(of: request, bytes: bytes, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }

@@ -20,7 +20,10 @@ extension BrokerState {
     ) -> RepeatedAnswer? {
         repeatable = nil
         if let number = RepeatableText.releasedBuffer(frame) {
-            return releaseResident(BufferID(number: number), from: client) ? .released(memory.takeSlotChanges()) : nil
+            // A release with another effect, as that something must be evicted, is left to `handle`.
+            guard memory.isReleasedAlone(BufferID(number: number)) else { return nil }
+            if clients.release(BufferID(number: number), from: client) { unhold(BufferID(number: number)) }
+            return .released(memory.takeSlotChanges())
         }
         guard let text = RepeatableText(frame), let uid = clients.user(of: client) else { return nil }
         guard let known = repeats.find(text.rest, uid: uid), known.revision == memory.revision,
@@ -54,13 +57,6 @@ extension BrokerState {
         return .image(
             id: text.id, rest: needsDescriptor ? known.answerWithDescriptor : known.answer,
             descriptor: needsDescriptor ? known.buffer : nil)
-    }
-
-    /// Releases a lease if that has no other effect: the buffer stays resident and nothing must be evicted.
-    private mutating func releaseResident(_ buffer: BufferID, from client: ClientID) -> Bool {
-        guard memory.isReleasedAlone(buffer) else { return false }
-        if clients.release(buffer, from: client) { unhold(buffer) }
-        return true
     }
 
     /// Remembers the hit that was just answered under its text, if the same request would be it again.
