@@ -13,7 +13,7 @@ package struct Clients {
         /// Whether it sees the figures of all users, as administrators and the members of one group do.
         let seesFigures: Bool
         /// The unanswered requests by their ids.
-        fileprivate(set) var requests: [Int: Request] = [:]
+        fileprivate(set) var requests: [Int: (kind: Request, weight: Int)] = [:]
         /// The `get`s and `prefetch`es that are detached, after an upgrade also before they are made once more.
         fileprivate(set) var detached: Set<Int> = []
         /// The waiters of its `store`s that are being decoded.
@@ -40,26 +40,21 @@ package struct Clients {
         }
 
         /// The waiters of its unanswered `get`s.
-        var gets: [WaiterID] { requests.values.compactMap(\.kind.waiter).sorted() }
+        var gets: [WaiterID] { requests.values.compactMap { $0.kind.waiter }.sorted() }
         /// Its unanswered `prefetch`es.
-        var prefetches: [PrefetchID] { requests.values.compactMap(\.kind.prefetch).sorted() }
+        var prefetches: [PrefetchID] { requests.values.compactMap { $0.kind.prefetch }.sorted() }
         /// The ids of its other unanswered requests.
         var others: [Int] { requests.filter { $0.value.kind == .other }.keys.sorted() }
     }
 
-    struct Request {
-        enum Kind: Equatable {
-            case get(WaiterID)
-            case prefetch(PrefetchID)
-            /// It waits for the disk tier, a decoder, a helper or the shell.
-            case other
+    enum Request: Equatable {
+        case get(WaiterID)
+        case prefetch(PrefetchID)
+        /// It waits for the disk tier, a decoder, a helper or the shell.
+        case other
 
-            var waiter: WaiterID? { if case .get(let waiter) = self { waiter } else { nil } }
-            var prefetch: PrefetchID? { if case .prefetch(let prefetch) = self { prefetch } else { nil } }
-        }
-
-        let kind: Kind
-        let weight: Int
+        var waiter: WaiterID? { if case .get(let waiter) = self { waiter } else { nil } }
+        var prefetch: PrefetchID? { if case .prefetch(let prefetch) = self { prefetch } else { nil } }
     }
 
     /// How a client gets the bytes of a buffer.
@@ -185,10 +180,10 @@ package struct Clients {
         }
     }
 
-    mutating func began(_ id: Int, _ kind: Request.Kind, weight: Int, of client: ClientID) {
+    mutating func began(_ id: Int, _ kind: Request, weight: Int, of client: ClientID) {
         let uid = clients.change(client) { known -> UInt32? in
             if known.requests[id] != nil { return nil }
-            known.requests[id] = Request(kind: kind, weight: weight)
+            known.requests[id] = (kind, weight)
             known.weight += weight
             return known.uid
         }

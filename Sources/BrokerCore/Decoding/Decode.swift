@@ -125,13 +125,8 @@ struct PartialDecode {
 /// with them before their digest is known, because bytes that have killed decoders are known by it. A small image may be
 /// decoded in the same job, if its digest is none of those.
 struct Identification {
-    /// A decoding in the same job.
-    struct Early {
-        let form: Form
-        let order: DecodeJob
-        let responsible: Responsible
-        let reserved: Int
-    }
+    /// A decoding in the same job, and the bytes reserved for its result.
+    typealias Early = (form: Form, order: DecodeJob, responsible: Responsible, reserved: Int)
 
     /// Where it is on its worker.
     struct Run {

@@ -22,22 +22,6 @@ package struct Decoding {
         case wrongPlan
     }
 
-    /// A decoding that was taken out.
-    struct End {
-        let decode: Decode
-        /// The worker that ran it.
-        let worker: WorkerID?
-    }
-
-    /// The fate of the decoding of a worker that exited.
-    enum Loss {
-        case requeued
-        /// It has no waiters.
-        case ended(End)
-        /// The image has cost too much and is refused.
-        case refused(End, WireError)
-    }
-
     var limits: BrokerLimits
     private var decodes: [JobID: Decode] = [:]
     private var jobByVariant: [VariantKey: JobID] = [:]
@@ -191,7 +175,7 @@ package struct Decoding {
     }
 
     /// Hands a decoding to the family of `format`. Returns it if it has ended instead, without waiters.
-    mutating func hand(_ job: JobID, to format: ImageFormat) -> End? {
+    mutating func hand(_ job: JobID, to format: ImageFormat) -> Decode? {
         guard let decode = decodes[job] else { return nil }
         note(format, of: decode.variant.content.digest)
         if decode.waiters.isEmpty { return end(job) }
@@ -275,7 +259,7 @@ package struct Decoding {
     }
 
     /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
-    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> End? {
+    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Decode? {
         decodes.change(job) { $0.waiters.remove(waiter) }
         guard let decode = decodes[job] else { return nil }
         if let priority = decode.waiters.priority {
@@ -335,8 +319,7 @@ package struct Decoding {
                 maxSourcePixels: min(limits.maxSourcePixels, Self.earlyPixels),
                 maxWorkingBytes: min(limits.maxWorkingBytes, Self.earlyWorkingBytes))
             order.wantsPlaceholder = true
-            run.early = Identification.Early(
-                form: form, order: order, responsible: responsible, reserved: room)
+            run.early = (form, order, responsible, room)
             reservedBytes += room
             lastResponsible[worker] = responsible
             decode = EarlyDecode(order, refused: refused)
@@ -510,17 +493,11 @@ package struct Decoding {
         return .parked
     }
 
-    /// A decoding that may write.
-    struct Admission {
-        let job: JobID
-        let worker: WorkerID
-        /// The size of its output, or the bound of it if it is encoded.
-        let bytes: Int
-        let isExact: Bool
-    }
-
     /// Admits the decoding that has waited longest, if `hasRoom` for it or none else runs.
-    mutating func admitNext(hasRoom: (Int) -> Bool, at now: Instant) -> Admission? {
+    /// `bytes` is the size of its output, or the bound of it if it is encoded.
+    mutating func admitNext(
+        hasRoom: (Int) -> Bool, at now: Instant
+    ) -> (job: JobID, worker: WorkerID, bytes: Int, isExact: Bool)? {
         guard let job = parked.first, let decode = decodes[job], let run = decode.run, let plan = decode.plan else {
             return nil
         }
@@ -536,7 +513,7 @@ package struct Decoding {
         decodes.change(job) { $0.enter(.writing(plan, reserved: expected, deadline: deadline)) }
         reservedBytes += expected
         writing.insert(job)
-        return Admission(job: job, worker: run.worker, bytes: output, isExact: encoding == nil)
+        return (job, run.worker, output, encoding == nil)
     }
 
     var isParking: Bool { !parked.isEmpty }
@@ -586,7 +563,7 @@ package struct Decoding {
     }
 
     /// Takes a decoding out, queued or running.
-    mutating func end(_ job: JobID) -> End? {
+    mutating func end(_ job: JobID) -> Decode? {
         guard let decode = decodes.removeValue(forKey: job) else { return nil }
         if jobByVariant[decode.variant] == job { jobByVariant[decode.variant] = nil }
         count(-1, for: decode.user)
@@ -602,7 +579,7 @@ package struct Decoding {
         } else {
             parked.removeAll { $0 == job }
         }
-        return End(decode: decode, worker: decode.run?.worker)
+        return decode
     }
 
     /// Whether a decoding has run past the deadline of its phase, or a partial one past its only deadline.
@@ -622,7 +599,7 @@ package struct Decoding {
     /// variant of the image may cost much less, and the client has chosen this one.
     mutating func workerExited(
         _ job: JobID, _ cause: DeathCause, at now: Moment
-    ) -> (loss: Loss, isQuarantined: Bool)? {
+    ) -> (ended: Decode?, refusal: WireError?, isQuarantined: Bool)? {
         guard var decode = decodes[job] else { return nil }
         reservedBytes -= decode.reserved
         writing.remove(job)
@@ -643,15 +620,15 @@ package struct Decoding {
         }
         if !decode.waiters.isEmpty, !isPoison {
             enqueue(job, atFront: !cause.isOwnMaking)
-            return (.requeued, isQuarantined)
+            return (nil, nil, isQuarantined)
         }
         guard let end = end(job) else { return nil }
-        if decode.waiters.isEmpty { return (.ended(end), isQuarantined) }
+        if decode.waiters.isEmpty { return (end, nil, isQuarantined) }
         let message =
             cause == .cpu
             ? "This image takes more than \(limits.decodeSeconds) s of a processor."
             : "The decoder died twice on this image."
-        return (.refused(end, WireError(.decoderCrashed, message)), isQuarantined)
+        return (end, WireError(.decoderCrashed, message), isQuarantined)
     }
 
     // MARK: Quarantine
@@ -737,25 +714,16 @@ package struct Decoding {
 
     /// The decodings and identifications on workers, for the report. `download` finds the download whose bytes a job is about.
     func runningJobs(download: (JobID) -> Download?) -> [RunningJob] {
-        let whole = decodes.values.compactMap { decode in
-            decode.run.map {
-                RunningJob(
-                    worker: $0.worker, startedAt: $0.startedAt, origin: decode.responsible.sources.first,
-                    user: decode.waiters.first?.uid)
-            }
+        let whole = decodes.values.compactMap { decode -> RunningJob? in
+            decode.run.map { ($0.worker, $0.startedAt, decode.responsible.sources.first, decode.waiters.first?.uid) }
         }
-        let partial = parts.values.map { part in
-            RunningJob(
-                worker: part.worker, startedAt: part.startedAt, origin: part.responsible.sources.first,
-                user: download(part.download)?.waiters.first?.uid)
+        let partial = parts.values.map { part -> RunningJob in
+            let user = download(part.download)?.waiters.first?.uid
+            return (part.worker, part.startedAt, part.responsible.sources.first, user)
         }
-        let identified = identifications.compactMap { job, identification in
-            identification.run.map { run in
-                let source = download(job)
-                return RunningJob(
-                    worker: run.worker, startedAt: run.startedAt, origin: source?.origin,
-                    user: source?.waiters.first?.uid)
-            }
+        let identified = identifications.compactMap { job, identification -> RunningJob? in
+            let source = download(job)
+            return identification.run.map { ($0.worker, $0.startedAt, source?.origin, source?.waiters.first?.uid) }
         }
         return whole + partial + identified
     }

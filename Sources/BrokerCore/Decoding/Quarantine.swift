@@ -7,30 +7,17 @@ import WorkerProtocol
 /// another build may decode them. Times are those of the day, because the list outlives the process.
 /// `Decoding.workerExited` adds an image after its second death, and `Decoding.refusal` asks for it.
 struct Quarantine {
-    private struct Entry {
-        var record: QuarantineRecord
-        /// Larger for entries added or requested later.
-        var use: Int
-    }
-
-    /// What decoders of a build refuse, from a time on until another one.
-    private struct Answer {
-        let build: String
-        let from: Int
-        let until: Int
-        let refused: [String]?
-    }
-
     static let firstMilliseconds = 10 * 60 * 1000
     static let longestMilliseconds = 24 * 3600 * 1000
     static let maximumEntries = 1024
     /// The most digests that an order states.
     static let mostStated = 16
 
-    private var entries: [ContentDigest: Entry] = [:]
+    /// `use` is larger for entries that were added or requested later.
+    private var entries: [ContentDigest: (record: QuarantineRecord, use: Int)] = [:]
     private var uses = 0
-    /// The latest answer about all entries; nil after a change.
-    private var answer: Answer?
+    /// What decoders of a build refuse, from a time on until another one; nil after a change of the entries.
+    private var answer: (build: String, from: Int, until: Int, refused: [String]?)?
 
     var count: Int { entries.count }
 
@@ -56,9 +43,9 @@ struct Quarantine {
         let records = entries.filter { refuses($0.key, build: build, unixMs: unixMs) }
         let refused = records.keys.map { String($0.hexadecimal.prefix(EarlyDecode.prefixLength)) }.sorted()
         let until = records.values.map(\.record.until).min() ?? .max
-        answer = Answer(
-            build: build, from: unixMs, until: until, refused: refused.count > Self.mostStated ? nil : refused)
-        return answer?.refused
+        let stated = refused.count > Self.mostStated ? nil : refused
+        answer = (build, unixMs, until, stated)
+        return stated
     }
 
     mutating func noteUse(of digest: ContentDigest) {
@@ -85,7 +72,7 @@ struct Quarantine {
     private mutating func insert(_ record: QuarantineRecord, _ digest: ContentDigest) {
         uses += 1
         answer = nil
-        entries[digest] = Entry(record: record, use: uses)
+        entries[digest] = (record, uses)
         if entries.count > Self.maximumEntries, let oldest = entries.min(by: { $0.value.use < $1.value.use }) {
             entries[oldest.key] = nil
         }

@@ -51,10 +51,7 @@ enum DiskRequest {
     }
 
     /// The client that is to be answered, and its request's id.
-    struct Requester {
-        let client: ClientID
-        let id: Int
-    }
+    typealias Requester = (client: ClientID, id: Int)
 
     var bytesToSave: Int { if case .save(_, let bytes, _) = self { bytes } else { 0 } }
 

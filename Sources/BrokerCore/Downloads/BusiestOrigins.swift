@@ -5,16 +5,11 @@ import IPCProtocol
 /// The space-saving algorithm: when the table is full, a new origin takes the place of the one with the least time, and inherits
 /// that time for the order only. So an origin that takes more than a 64th of all time is always in the table.
 struct BusiestOrigins {
-    private struct Row {
-        var host: StatsReport.Host
-        /// The time that decides the order: its own, and that of the origins whose place it took.
-        var weight: Int
-    }
-
     static let capacity = 64
     /// The longest name that is kept, in bytes; a host's name has at most 253.
     private static let longestName = 300
-    private var rows: [Row] = []
+    /// The order is decided by `weight`: the time of a row's origin, and that of the origins whose place it took.
+    private var rows: [(host: StatsReport.Host, weight: Int)] = []
 
     mutating func count(_ origin: String, microseconds: Int, bytes: Int, hasFailed: Bool) {
         guard origin.utf8.count <= Self.longestName else { return }
@@ -39,7 +34,7 @@ struct BusiestOrigins {
         var host = StatsReport.Host()
         host.origin = origin
         if rows.count < Self.capacity {
-            rows.append(Row(host: host, weight: 0))
+            rows.append((host, 0))
             return rows.count - 1
         }
         let least = rows.indices.min { rows[$0].weight < rows[$1].weight } ?? 0

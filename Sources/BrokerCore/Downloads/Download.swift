@@ -30,13 +30,7 @@ struct Download {
         let isAlone: Bool
     }
 
-    /// A body of the shared tier.
-    struct SharedBody {
-        /// When the tier was asked for it.
-        let since: Instant
-        /// The digest that the record states. Another one shows that the record is damaged.
-        let digest: ContentDigest
-    }
+    typealias SharedBody = (since: Instant, digest: ContentDigest)
 
     enum State {
         /// The shared tier is asked first. → `queued`, `received`; ends with its last waiter, or with a failure that the tier has.
@@ -79,7 +73,8 @@ struct Download {
     var patience: HostTable.Key?
     /// The bytes received; they are reserved memory.
     var received = 0
-    /// The bytes, if they came from the shared tier.
+    /// When the shared tier was asked for the bytes, if they came from there, and the digest that the record states. Another one
+    /// shows that the record is damaged.
     var shared: SharedBody?
     /// The workers that have written to the product. Those of them that still run may turn out to be compromised.
     var writers: Set<WorkerID> = []

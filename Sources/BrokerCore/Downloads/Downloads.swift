@@ -769,12 +769,8 @@ package struct Downloads {
     func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
     var runningJobs: [RunningJob] {
-        downloads.values.compactMap { download in
-            download.transfer.map {
-                RunningJob(
-                    worker: $0.worker, startedAt: $0.startedAt, origin: download.origin,
-                    user: download.waiters.first?.uid)
-            }
+        downloads.values.compactMap { download -> RunningJob? in
+            download.transfer.map { ($0.worker, $0.startedAt, download.origin, download.waiters.first?.uid) }
         }
     }
 

@@ -14,13 +14,6 @@ package struct FileReads {
         case other(ClientID, ClientMessage)
     }
 
-    private struct File {
-        /// Nil when the request has ended.
-        var asker: Asker?
-        /// The read that uses its descriptor.
-        var read: JobID?
-    }
-
     /// A read of a file's contents.
     struct Read {
         enum State: Equatable {
@@ -45,7 +38,8 @@ package struct FileReads {
         var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
     }
 
-    private var files: [FileID: File] = [:]
+    /// The request of each file, unless it has ended, and the read that uses the descriptor.
+    private var files: [FileID: (asker: Asker?, read: JobID?)] = [:]
     private var reads: [JobID: Read] = [:]
     private var jobByKey: [OriginalKey: JobID] = [:]
     private var queue: JobQueue
@@ -71,7 +65,7 @@ package struct FileReads {
 
     // MARK: Files
 
-    mutating func insert(_ file: FileID, for asker: Asker) { files[file] = File(asker: asker) }
+    mutating func insert(_ file: FileID, for asker: Asker) { files[file] = (asker, nil) }
 
     /// Notes that a file's request has ended; returns whether its descriptor is not needed any more.
     mutating func release(_ file: FileID) -> Bool {

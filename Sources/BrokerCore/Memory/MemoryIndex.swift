@@ -21,20 +21,10 @@ struct MemoryIndex {
         case segment(Segments.Place)
     }
 
-    /// The bytes of a variant.
-    struct Buffer {
-        let variant: VariantKey
-        let bytes: Int
-        let geometry: PixelGeometry?
-        /// When it was last requested.
-        let usedAt: Instant
-        /// Whether it was ever the answer to a request.
-        let wasRequested: Bool
-        /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
-        let isResident: Bool
-        /// One for each client that leases it, or that it is sent to inline, and for each job that needs it.
-        let holders: Int
-    }
+    typealias Buffer = (
+        variant: VariantKey, bytes: Int, geometry: PixelGeometry?, usedAt: Instant, wasRequested: Bool,
+        isResident: Bool, holders: Int
+    )
 
     /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
     /// original and `insert` of its first buffer.
@@ -67,16 +57,19 @@ struct MemoryIndex {
         @SlotLink var nextAtURL: Int? = nil
     }
 
-    /// A buffer as `Buffer` describes it.
+    /// The bytes of a variant.
     private struct BufferEntry: KeyedRecord {
         let key: BufferID
         @Short var content: Int
         @Short var form: Int
         let bytes: Int
         let geometry: PixelGeometry?
+        /// When it was last requested, and whether it was ever the answer to a request.
         var usedAt: Instant
         var wasRequested = false
+        /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
         var isResident = true
+        /// One for each client that leases it, or that it is sent to inline, and for each job that needs it.
         @Short var holders = 0
         var home: Home
         /// Whether it has a memfd besides.
@@ -222,9 +215,10 @@ struct MemoryIndex {
     func record(of buffer: BufferID) -> Buffer? {
         guard let slot = buffers.slot(of: buffer) else { return nil }
         let entry = buffers[slot]
-        return Buffer(
-            variant: variant(of: entry), bytes: entry.bytes, geometry: entry.geometry, usedAt: entry.usedAt,
-            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
+        return (
+            variant(of: entry), entry.bytes, entry.geometry, entry.usedAt, entry.wasRequested, entry.isResident,
+            entry.holders
+        )
     }
 
     /// Where a buffer lies in a segment; nil for any other.

@@ -14,19 +14,14 @@ package struct ValiditySlots {
         package let validUntil: Instant
     }
 
-    /// What a slot stands for.
-    private struct Assignment {
-        let buffer: BufferID
-        let key: OriginalKey
-    }
-
     let capacity: Int
     /// A slot is not used again after this generation: a client that slept might take the next image for the one it knew.
     private let lastGeneration: UInt32
 
     /// The generation of each slot that was ever used.
     private var generations: [UInt32] = []
-    private var assignments: [Int: Assignment] = [:]
+    /// The image that each assigned slot stands for.
+    private var assignments: [Int: (buffer: BufferID, key: OriginalKey)] = [:]
     private var free: [Int] = []
     private var slotsByBuffer: [BufferID: [Int]] = [:]
     private var slotsByKey: [OriginalKey: [Int]] = [:]
@@ -48,7 +43,7 @@ package struct ValiditySlots {
         }
         if slot == generations.endIndex { generations.append(0) }
         generations[slot] += 1
-        assignments[slot] = Assignment(buffer: buffer, key: key)
+        assignments[slot] = (buffer, key)
         slotsByBuffer.change(buffer, default: []) { $0.append(slot) }
         slotsByKey.change(key, default: []) { $0.append(slot) }
         changes.append(Change(slot: slot, generation: generations[slot], validUntil: expiry))

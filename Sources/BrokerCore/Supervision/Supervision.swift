@@ -375,11 +375,6 @@ package struct Supervision {
     }
 }
 
-/// A job on a worker, as the table of workers shows it.
-struct RunningJob {
-    let worker: WorkerID
-    let startedAt: Instant
-    /// The origin of the image, or another text for an image without one.
-    let origin: String?
-    let user: UInt32?
-}
+/// A job on a worker, as the table of workers shows it: with the origin of the image, or another text for one without, and the
+/// user of its first waiter.
+typealias RunningJob = (worker: WorkerID, startedAt: Instant, origin: String?, user: UInt32?)

@@ -15,12 +15,6 @@ struct RoundRobinQueue {
         let number: Int
     }
 
-    private struct Place {
-        let standing: Standing
-        /// Nil while it is set aside.
-        var ticket: Ticket?
-    }
-
     private struct Client {
         /// The number of its jobs, those set aside included.
         var waiting = 0
@@ -29,7 +23,8 @@ struct RoundRobinQueue {
         var tickets = MinHeap<Int, Ticket>()
     }
 
-    private var places: [JobID: Place] = [:]
+    /// A job has no ticket while it is set aside.
+    private var places: [JobID: (standing: Standing, ticket: Ticket?)] = [:]
     private var clients: [ClientID?: Client] = [:]
     private var turns = TurnOrder<ClientID?>()
     private var lastTicket = 0
@@ -42,7 +37,7 @@ struct RoundRobinQueue {
     var jobs: some Sequence<JobID> { places.keys }
 
     mutating func insert(_ job: JobID, _ standing: Standing) {
-        places[job] = Place(standing: standing)
+        places[job] = (standing, nil)
         clients.change(standing.client, default: Client()) { $0.waiting += 1 }
         bringBack(job)
     }

@@ -1,13 +1,7 @@
 /// Keys by round-robin. A key that is passed over for a while keeps its turn.
 struct TurnOrder<Key: Hashable> {
-    private struct Turn {
-        /// The key with the lowest number is next.
-        var number: Int
-        /// Whether the line has an entry with this number.
-        var isInLine = false
-    }
-
-    private var turns: [Key: Turn] = [:]
+    /// The key with the lowest number is next. `isInLine` says whether the line has an entry with this number.
+    private var turns: [Key: (number: Int, isInLine: Bool)] = [:]
     private var line = MinHeap<Int, Key>()
     private var lastNumber = 0
 
@@ -18,7 +12,7 @@ struct TurnOrder<Key: Hashable> {
     mutating func enter(_ key: Key) {
         let number = turns[key]?.number ?? nextNumber()
         guard turns[key]?.isInLine != true else { return }
-        turns[key] = Turn(number: number, isInLine: true)
+        turns[key] = (number, true)
         line.insert(key, key: number)
     }
 

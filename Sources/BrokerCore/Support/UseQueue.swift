@@ -1,12 +1,6 @@
 /// Elements in the order of their last use (LRU).
 struct UseQueue<Element: Hashable> {
-    private struct Node {
-        let element: Element
-        var newer: Int?
-        var older: Int?
-    }
-
-    private var nodes: [Node?] = []
+    private var nodes: [(element: Element, newer: Int?, older: Int?)?] = []
     private var free: [Int] = []
     private var places: [Element: Int] = [:]
     private var newestPlace: Int?
@@ -25,9 +19,9 @@ struct UseQueue<Element: Hashable> {
     /// Records a use of `element`, which is added if it is new.
     mutating func use(_ element: Element) {
         remove(element)
-        let node = Node(element: element, newer: nil, older: newestPlace)
         let place = free.popLast() ?? nodes.endIndex
-        if place == nodes.endIndex { nodes.append(node) } else { nodes[place] = node }
+        if place == nodes.endIndex { nodes.append(nil) }
+        nodes[place] = (element, nil, newestPlace)
         if let newestPlace { nodes[newestPlace]?.newer = place } else { oldestPlace = place }
         newestPlace = place
         places[element] = place

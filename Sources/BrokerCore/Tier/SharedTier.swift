@@ -46,7 +46,7 @@ package struct SharedTier {
     /// The unanswered lookups whose load has ended, with the leases that they may bring and that are not needed.
     private var orphans: [JobID: Lease?] = [:]
     /// The records that are being written, and the places and bytes that their users have of the bounds.
-    private var writes: [JobID: Write] = [:]
+    private var writes: [JobID: (buffer: BufferID?, bytes: Int, user: JobOwner.User)] = [:]
     private var places: RunningShares
     private var writingBytes = 0
     private var bytesOfUsers: [JobOwner.User: Int] = [:]
@@ -228,13 +228,6 @@ package struct SharedTier {
 
     // MARK: Writing
 
-    /// A record that is being written, with the bytes of a buffer or without, for a user.
-    private struct Write {
-        let buffer: BufferID?
-        let bytes: Int
-        let user: JobOwner.User
-    }
-
     /// Whether a record with this many bytes may be written for a user, within its shares of both.
     func mayWrite(_ bytes: Int, for user: JobOwner.User) -> Bool {
         let left = Self.maximumWriting - writingBytes - bytes
@@ -245,7 +238,7 @@ package struct SharedTier {
 
     /// Notes that a record is being written, with the bytes of a buffer or without.
     mutating func beginWriting(_ buffer: BufferID?, bytes: Int, for user: JobOwner.User, as job: JobID) {
-        writes[job] = Write(buffer: buffer, bytes: bytes, user: user)
+        writes[job] = (buffer, bytes, user)
         places.add(user)
         writingBytes += bytes
         bytesOfUsers[user, default: 0] += bytes

@@ -154,14 +154,14 @@ struct DecodingTests {
 
     @Test func `an image that kills two decoders is quarantined`() throws {
         var (decoding, job) = try running()
-        guard case (.requeued, false)? = decoding.workerExited(job, .signal, at: moment) else {
+        guard case (nil, nil, false)? = decoding.workerExited(job, .signal, at: moment) else {
             return complain("not queued once more")
         }
         try run(&decoding, job)
-        guard case (.refused(let end, let error), true)? = decoding.workerExited(job, .signal, at: moment) else {
+        guard case (let end?, let error?, true)? = decoding.workerExited(job, .signal, at: moment) else {
             return complain("not refused")
         }
-        #expect(error.code == .decoderCrashed && end.decode.body == BufferID(number: 1))
+        #expect(error.code == .decoderCrashed && end.body == BufferID(number: 1))
         #expect(decoding.isQuarantineUnsaved && decoding.brokenInvariant() == nil)
         let refusal = decoding.refusal(of: try variant(), from: nil, areDecodersBroken: false, at: moment)
         #expect(refusal?.code == .decoderCrashed)
@@ -171,18 +171,18 @@ struct DecodingTests {
     @Test func `a variant that takes too long is refused alone`() throws {
         var (decoding, job) = try running()
         let slow = try #require(decoding[job]?.variant)
-        guard case (.refused(let end, let error), false)? = decoding.workerExited(job, .cpu, at: moment) else {
+        guard case (let end?, let error?, false)? = decoding.workerExited(job, .cpu, at: moment) else {
             return complain("not refused, or quarantined")
         }
-        #expect(error.code == .decoderCrashed && end.decode.variant == slow)
+        #expect(error.code == .decoderCrashed && end.variant == slow)
         func refusal(of form: Form) -> ErrorCode? {
             let variant = VariantKey(content: slow.content, form: form)
-            let responsible = end.decode.responsible
+            let responsible = end.responsible
             return decoding.refusal(of: variant, from: responsible, areDecodersBroken: false, at: moment)?.code
         }
         #expect(refusal(of: slow.form) == .decoderCrashed)
         #expect(refusal(of: .pixels(Transform(width: 64))) == nil)
-        #expect(!decoding.isPaused(end.decode.responsible, at: moment.instant))
+        #expect(!decoding.isPaused(end.responsible, at: moment.instant))
         // For ten minutes.
         let later = Moment(instant: moment.instant.adding(milliseconds: 600_000), unixMs: moment.unixMs)
         #expect(decoding.refusal(of: slow, from: nil, areDecodersBroken: false, at: later) == nil)

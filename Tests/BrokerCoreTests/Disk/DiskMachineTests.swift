@@ -128,7 +128,7 @@ struct DiskMachineTests {
 
     @Test func `an overdue query is dropped, and an overdue forget is carried out`() throws {
         var tier = tier()
-        let requester = DiskRequest.Requester(client: ClientID(number: 1), id: 1)
+        let requester = (client: ClientID(number: 1), id: 1)
         #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)
         #expect(tier.requestTimedOut(job)?.isMissed == false)
         guard case .forget(nil, "u", nil, _)? = tier.startNext()?.request else { return complain("not asked") }

@@ -367,11 +367,11 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
-        logJob("decode", .failed, job, for: end.decode.waiters, reason: error.code.rawValue)
-        let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
+        logJob("decode", .failed, job, for: end.waiters, reason: error.code.rawValue)
+        let isRejected = Self.isOfAllForms(error, in: end.variant.form) && rejectTrial(of: end)
         free(end, job)
         actions.append(.discard(job))
-        for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
+        for waiter in end.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
     }
 
     /// Hands a decoding to the family of the image's format, as a worker of the plain one has found another's.
@@ -386,25 +386,25 @@ extension BrokerState {
     /// Ends a decoding whose family is not installed.
     mutating func failMissing(_ job: JobID) {
         guard let end = decoding.end(job) else { return }
-        let (family, name) = (end.decode.family, decoding.foreignFormat(of: end.decode.variant.content)?.name ?? "")
+        let (family, name) = (end.family, decoding.foreignFormat(of: end.variant.content)?.name ?? "")
         let error = WireError(
             .unsupportedFormat,
             "\(name) needs the program \(family.program), which is not installed: it is in the package \(family.package)."
         )
-        let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
+        let isRejected = Self.isOfAllForms(error, in: end.variant.form) && rejectTrial(of: end)
         free(end, job)
-        for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
+        for waiter in end.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
     }
 
     /// Frees the worker of a decoding that was taken out, and releases its body.
-    mutating func free(_ end: Decoding.End, _ job: JobID) {
-        if let worker = end.worker {
+    mutating func free(_ decode: Decode, _ job: JobID) {
+        if let worker = decode.run?.worker {
             supervision.unassign(job, from: worker)
             watchIdleLoader(worker)
         }
         leaveTier(job)
-        endTrialWithoutJob(of: end.decode.variant.content)
-        unhold(end.decode.body)
+        endTrialWithoutJob(of: decode.variant.content)
+        unhold(decode.body)
     }
 
     // MARK: Time and lost workers
@@ -444,16 +444,13 @@ extension BrokerState {
             }
             guard decoding[job] != nil else { continue }
             actions.append(.discard(job))
-            guard let (loss, isQuarantined) = decoding.workerExited(job, cause, at: now) else { continue }
+            guard let (ended, refusal, isQuarantined) = decoding.workerExited(job, cause, at: now) else { continue }
             if isQuarantined { saveQuarantine() }
-            switch loss {
-            case .requeued: break
-            case .ended(let end): free(end, job)
-            case .refused(let end, let error):
-                rejectTrial(of: end.decode)
-                free(end, job)
-                for waiter in end.decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
-            }
+            guard let ended else { continue }
+            if refusal != nil { rejectTrial(of: ended) }
+            free(ended, job)
+            guard let refusal else { continue }
+            for waiter in ended.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, refusal) }
         }
     }
 

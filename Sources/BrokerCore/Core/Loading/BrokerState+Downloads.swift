@@ -243,8 +243,8 @@ extension BrokerState {
             let replacement = Replacement(
                 key: key, requested: download.original, original: original, staysInMemory: staysInMemory,
                 entersDisk: entersDisk, user: download.owner.user,
-                known: memory.original(key) ?? memory.original(download.original))
-            isTrial = beginTrial(replacement, of: download, job)
+                known: memory.original(key) ?? memory.original(download.original), job: job)
+            isTrial = beginTrial(replacement, of: download)
             if !isTrial { forgetReplaced(replacement) }
         }
         dropRemoved(memory.insert(original, for: name))

@@ -103,7 +103,7 @@ extension BrokerState {
         carryOut(
             downloads.receivedShared(
                 job, body, bytes: record.bytes, response, by: worker,
-                Download.SharedBody(since: load.beganAt, digest: digest)))
+                (load.beganAt, digest)))
         for waiter in download.waiters { requests.setSource(.shared, of: waiter.id) }
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
     }

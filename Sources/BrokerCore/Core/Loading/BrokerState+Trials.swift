@@ -3,30 +3,27 @@
 extension BrokerState {
     /// Puts new bytes on trial, if they may replace an image and are not known to be one. Returns whether they are. Called
     /// before the new original is inserted.
-    mutating func beginTrial(_ replacement: Replacement, of download: Download, _ job: JobID) -> Bool {
+    mutating func beginTrial(_ replacement: Replacement, of download: Download) -> Bool {
         let content = replacement.original.content
         // Anything else was looked up before it was downloaded, and was not there.
         let mayReplace = download.revalidating != nil || download.key.isForced || replacement.known != nil
         guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, trials[content] == nil,
             replacement.known?.content != content, memory.header(of: content) == nil
         else { return false }
-        var previous: OriginalFacts?
-        // A negative number is no job's.
-        let refuge = replacement.key.hidden(as: -job.number)
+        var trial = replacement
         if replacement.staysInMemory, let known = memory.original(replacement.key), known.content != content {
             // What is on trial itself is no image yet.
-            previous = trials[known.content].map(\.previous) ?? known
-            if let previous { dropRemoved(memory.insert(previous, for: refuge)) }
+            trial.previous = trials[known.content].map(\.previous) ?? known
+            if let previous = trial.previous { dropRemoved(memory.insert(previous, for: trial.refuge)) }
         }
-        trials[content] = Trial(replacement: replacement, previous: previous, refuge: refuge)
+        trials[content] = trial
         return true
     }
 
     /// Lets new bytes that are an image replace the old original for good.
     mutating func acceptTrial(of content: ContentKey) {
-        guard let trial = trials.removeValue(forKey: content) else { return }
-        let replacement = trial.replacement
-        dropRemoved(memory.remove(trial.refuge))
+        guard let replacement = trials.removeValue(forKey: content) else { return }
+        dropRemoved(memory.remove(replacement.refuge))
         // It may have been removed or replaced meanwhile.
         let isCurrent = memory.original(replacement.key)?.content == content
         if replacement.staysInMemory, !isCurrent { return }
@@ -40,7 +37,7 @@ extension BrokerState {
     /// Puts the old original back in place of bytes that are no image. Returns whether they were on trial.
     @discardableResult mutating func rejectTrial(of content: ContentKey) -> Bool {
         guard let trial = trials.removeValue(forKey: content) else { return false }
-        let key = trial.replacement.key
+        let key = trial.key
         if memory.original(key)?.content == content {
             // It is not in its refuge if it was discarded meanwhile.
             if let previous = trial.previous, memory.original(trial.refuge) != nil {
@@ -71,7 +68,7 @@ extension BrokerState {
     }
 }
 
-/// An original that was received in place of another.
+/// An original that was received in place of another: on trial until a decoding has shown that it is an image.
 struct Replacement {
     /// The key of the new original, and the one under which it was requested.
     let key: OriginalKey
@@ -84,12 +81,11 @@ struct Replacement {
     let user: JobOwner.User
     /// The original that was found in memory before.
     let known: OriginalFacts?
-}
+    /// The job by which it was loaded.
+    let job: JobID
+    /// While it is on trial, the original that it has replaced in memory.
+    var previous: OriginalFacts?
 
-/// A replacement until a decoding has shown that the new bytes are an image.
-struct Trial {
-    let replacement: Replacement
-    /// The original that it has replaced in memory, and the hidden key under which that is kept meanwhile.
-    let previous: OriginalFacts?
-    let refuge: OriginalKey
+    /// The hidden key under which that is kept meanwhile; a negative number is no job's.
+    var refuge: OriginalKey { key.hidden(as: -job.number) }
 }

@@ -284,7 +284,7 @@ extension BrokerState {
     /// Notes a request that waits for the disk tier.
     private mutating func began(_ id: Int, weight: Int = 1, of client: ClientID) -> DiskRequest.Requester {
         clients.began(id, .other, weight: weight, of: client)
-        return DiskRequest.Requester(client: client, id: id)
+        return (client, id)
     }
 
     // MARK: prefetch

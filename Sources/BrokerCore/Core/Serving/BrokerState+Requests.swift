@@ -74,12 +74,7 @@ extension BrokerState {
     }
 
     /// A variant that answers a request without anything else.
-    struct MemoryHit {
-        let key: OriginalKey
-        let original: OriginalFacts
-        let header: ImageHeader
-        let buffer: BufferID
-    }
+    typealias MemoryHit = (key: OriginalKey, original: OriginalFacts, header: ImageHeader, buffer: BufferID)
 
     mutating func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard let (key, original) = fresh(for: waiter),
@@ -87,7 +82,7 @@ extension BrokerState {
             let header = memory.header(of: original.content),
             let buffer = memory.answer(to: VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
-        return MemoryHit(key: key, original: original, header: header, buffer: buffer)
+        return (key, original, header, buffer)
     }
 
     /// The original that answers a request without asking its origin.
@@ -507,8 +502,7 @@ extension BrokerState {
     mutating func countEnd(of waiter: Waiter, _ outcome: StatsReport.Figure) {
         counters.add(for: waiter.uid) { $0.count(outcome) }
         guard let program = waiter.program else { return }
-        counters.programs.count(
-            outcome, microseconds: now.instant.microseconds(since: waiter.receivedAt), of: program)
+        counters.count(outcome, microseconds: now.instant.microseconds(since: waiter.receivedAt), of: program)
     }
 
     private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {

@@ -7,7 +7,8 @@ struct Counters {
     private(set) var requests = RequestCounters()
     /// Of the clients of each user: what one user may see.
     private var users: [UInt32: RequestCounters] = [:]
-    var programs = ProgramCounters()
+    /// The requests of the programs that are counted by themselves. A request of any other client costs a comparison with nil.
+    private var programs: [StatsReport.Program: (row: StatsReport.ProgramRequests, durations: LatencyHistogram)] = [:]
     /// Exited workers of all kinds, retired ones aside.
     var workerDeaths: [DeathCause: Int] = [:]
     /// Downloads, decodings, and what they have brought.
@@ -30,6 +31,14 @@ struct Counters {
 
     mutating func count(_ figure: StatsReport.Figure, _ amount: Int = 1) { figures[figure, default: 0] += amount }
 
+    /// Counts how a program's `get` ended, and the time until its answer. A cancelled one has no such time.
+    mutating func count(_ outcome: StatsReport.Figure, microseconds: Int, of program: StatsReport.Program) {
+        programs.change(program, default: (StatsReport.ProgramRequests(), LatencyHistogram())) {
+            $0.row[outcome] += 1
+            if outcome != .cancelled { $0.durations.record(microseconds: microseconds) }
+        }
+    }
+
     mutating func record(_ span: StatsReport.Distribution, microseconds: Int) {
         spans[span, default: LatencyHistogram()].record(microseconds: microseconds)
     }
@@ -48,34 +57,14 @@ struct Counters {
         for (figure, count) in figures { report[figure] = count }
         report.workerDeaths = workerDeaths
         report.originResponses = originResponses
-        report.programs = programs.rows
+        report.programs = programs.mapValues { row, durations in
+            var row = row
+            row.durations = durations.distribution ?? StatsReport.Histogram()
+            return row
+        }
         if let loads = spans[.load] { report[.loadMilliseconds] = loads.quantiles(unit: 1000) }
         if let decodes = spans[.decode] { report[.decodeMilliseconds] = decodes.quantiles(unit: 1000) }
         for (span, times) in spans { report.histograms[span] = times.distribution }
-    }
-}
-
-/// The counters of the programs that are counted by themselves. A request of any other client costs a comparison with nil.
-struct ProgramCounters {
-    private struct Counts {
-        var row = StatsReport.ProgramRequests()
-        var durations = LatencyHistogram()
-    }
-
-    private var counts: [StatsReport.Program: Counts] = [:]
-
-    /// Counts how a program's `get` ended, and the time until its answer. A cancelled one has no such time.
-    mutating func count(_ outcome: StatsReport.Figure, microseconds: Int, of program: StatsReport.Program) {
-        counts[program, default: Counts()].row[outcome] += 1
-        if outcome != .cancelled { counts[program]?.durations.record(microseconds: microseconds) }
-    }
-
-    var rows: [StatsReport.Program: StatsReport.ProgramRequests] {
-        counts.mapValues { counts in
-            var row = counts.row
-            row.durations = counts.durations.distribution ?? StatsReport.Histogram()
-            return row
-        }
     }
 }
 

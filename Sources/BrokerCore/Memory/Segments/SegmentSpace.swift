@@ -19,13 +19,6 @@ struct SegmentSpace {
         var range: Range<Int> { Int(start)..<Int(start) + Int(count) }
     }
 
-    /// Images that may be moved, one after the other, and the holes among and beside them.
-    struct Window: Equatable {
-        let range: Range<Int>
-        /// The units of its images.
-        var cost: Int
-    }
-
     /// The units of the segment.
     let count: Int
     /// The units that no image has.
@@ -125,9 +118,10 @@ struct SegmentSpace {
         return pieces[lists].joined().filter { range.contains(Int($0.start)) }
     }
 
-    /// Returns the window of at least `units` whose images have the fewest; nil when images that are held leave none.
-    func window(of units: Int) -> Window? {
-        var best: Window?
+    /// Returns the window of at least `units` whose images have the fewest (`cost`): images that may be moved, and the holes among
+    /// and beside them; nil when images that are held leave none.
+    func window(of units: Int) -> (range: Range<Int>, cost: Int)? {
+        var best: (range: Range<Int>, cost: Int)?
         // The images of the window that ends where the last one begins, and where it begins itself.
         var begin = 0
         var members: [Range<Int>] = []
@@ -138,7 +132,7 @@ struct SegmentSpace {
                 cost -= members[first].count
                 first += 1
             }
-            if end - begin >= units, cost < best?.cost ?? .max { best = Window(range: begin..<end, cost: cost) }
+            if end - begin >= units, cost < best?.cost ?? .max { best = (begin..<end, cost) }
         }
         for piece in images {
             consider(upTo: piece.range.lowerBound)
