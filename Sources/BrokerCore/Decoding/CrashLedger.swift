@@ -23,6 +23,16 @@ struct CrashLedger {
         var user: UInt32?
         /// Nil for all sources.
         var source: String?
+
+        /// Its kind for the log, and its images for messages.
+        var texts: (kind: String, images: String) {
+            switch (user, source) {
+            case (nil, nil): ("family", "images of several users and sources")
+            case (nil, let source?): ("source", "images of \(source) that several users requested")
+            case (_?, nil): ("user", "one user's images of several sources")
+            case (_?, let source?): ("user-source", "one user's images of \(source)")
+            }
+        }
     }
 
     struct Pause: Equatable {
@@ -96,17 +106,5 @@ struct CrashLedger {
         let until = last.adding(milliseconds: length)
         guard until > now else { return nil }
         return Pause(scope: scope, milliseconds: until.milliseconds(after: now))
-    }
-}
-
-extension CrashLedger.Scope {
-    /// Its kind for the log, and its images for messages.
-    var texts: (kind: String, images: String) {
-        switch (user, source) {
-        case (nil, nil): ("family", "images of several users and sources")
-        case (nil, let source?): ("source", "images of \(source) that several users requested")
-        case (_?, nil): ("user", "one user's images of several sources")
-        case (_?, let source?): ("user-source", "one user's images of \(source)")
-        }
     }
 }

@@ -19,6 +19,23 @@ struct Decode {
         case parked(DecodePlan)
         /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or failed.
         case writing(DecodePlan, reserved: Int, deadline: Instant)
+
+        var plan: DecodePlan? {
+            switch self {
+            case .readingHeader: nil
+            case .parked(let plan), .writing(let plan, _, _): plan
+            }
+        }
+
+        var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
+
+        /// When the worker has taken too long for this phase; nil while it waits for memory.
+        var deadline: Instant? {
+            switch self {
+            case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
+            case .parked: nil
+            }
+        }
     }
 
     enum State {
@@ -84,25 +101,6 @@ extension DecodePlan {
     /// The bytes of the buffer to fill: those of metadata blocks alone for a description.
     func outputBytes(as form: Form) -> Int {
         form.transform.map { outputBytes($0, form.encoding) } ?? metadataBytes(form.metadata)
-    }
-}
-
-extension Decode.Phase {
-    var plan: DecodePlan? {
-        switch self {
-        case .readingHeader: nil
-        case .parked(let plan), .writing(let plan, _, _): plan
-        }
-    }
-
-    var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
-
-    /// When the worker has taken too long for this phase; nil while it waits for memory.
-    var deadline: Instant? {
-        switch self {
-        case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
-        case .parked: nil
-        }
     }
 }
 

@@ -102,6 +102,9 @@ struct OriginalKey: Hashable, Sendable {
     /// A digest of the key, where the key itself is not needed.
     var digest: ContentDigest { ContentDigest(hexadecimal: word)! }
 
+    /// The digest that stands for a file's contents.
+    var fileDigest: ContentDigest { ContentDigest(hexadecimal: SHA256.hexadecimalDigest(of: url.text.utf8))! }
+
     /// The key of the disk tier: 64 hexadecimal digits.
     var word: String {
         // No line contains a line break.

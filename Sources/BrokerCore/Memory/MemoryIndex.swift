@@ -1038,40 +1038,28 @@ struct MemoryIndex {
     }
 
     private func brokenBuffers() -> String? {
-        var (resident, unheld, unheldMemfds, memfds, shared) = (0, 0, 0, 0, 0)
-        var (bytes, held, evicted, sharedBytes) = (0, 0, 0, 0)
-        for buffer in buffers {
-            if buffer.holders > 0 { held += buffer.bytes }
-            if buffer.isResident {
-                resident += 1
-                bytes += buffer.charge
-                if buffer.holders == 0 {
-                    unheld += 1
-                    if buffer.home == .memfd { unheldMemfds += 1 }
-                }
-            } else {
-                evicted += buffer.bytes
-                if buffer.holders == 0 { return "an evicted buffer without a holder" }
-            }
-            if buffer.home == .memfd { memfds += 1 }
-            if buffer.isShared {
-                shared += 1
-                sharedBytes += buffer.bytes
-                if buffer.home == .memfd || buffer.holders == 0 { return "a memfd besides that nobody needs" }
-            }
-            if self.buffer(variant(of: buffer), in: buffer.content) != buffer.key {
-                return "a buffer that cannot be found"
-            }
-            if isSpare(buffer) { return "a spare buffer" }
+        let buffers = Array(buffers)
+        let (resident, evicted) = (buffers.filter(\.isResident), buffers.filter { !$0.isResident })
+        let (unheld, shared) = (resident.filter { $0.holders == 0 }, buffers.filter(\.isShared))
+        func bytes(_ entries: [BufferEntry]) -> Int { entries.reduce(0) { $0 + $1.bytes } }
+        if evicted.contains(where: { $0.holders == 0 }) { return "an evicted buffer without a holder" }
+        if shared.contains(where: { $0.home == .memfd || $0.holders == 0 }) {
+            return "a memfd besides that nobody needs"
         }
-        if bytes != residentBytes { return "resident bytes" }
-        if held != heldBytes { return "held bytes" }
-        if evicted != evictedBytes { return "evicted bytes" }
-        if resident != entries { return "order of eviction" }
-        if unheld != unheldResidents || unheldMemfds != self.unheldMemfds { return "unheld residents" }
-        if memfds != self.memfds { return "number of memfds" }
+        if buffers.contains(where: { buffer(variant(of: $0), in: $0.content) != $0.key }) {
+            return "a buffer that cannot be found"
+        }
+        if buffers.contains(where: isSpare) { return "a spare buffer" }
+        if resident.reduce(0, { $0 + $1.charge }) != residentBytes { return "resident bytes" }
+        if bytes(buffers.filter { $0.holders > 0 }) != heldBytes { return "held bytes" }
+        if bytes(evicted) != evictedBytes { return "evicted bytes" }
+        if resident.count != entries { return "order of eviction" }
+        if unheld.count != unheldResidents || unheld.count(where: { $0.home == .memfd }) != unheldMemfds {
+            return "unheld residents"
+        }
+        if buffers.count(where: { $0.home == .memfd }) != memfds { return "number of memfds" }
         if forms.reduce(0, { $0 + $1.uses }) != buffers.count { return "uses of forms" }
-        return shared == sharedBuffers && sharedBytes == self.sharedBytes ? nil : "shared buffers"
+        return shared.count == sharedBuffers && bytes(shared) == sharedBytes ? nil : "shared buffers"
     }
 
     private func brokenPlaces() -> String? {
@@ -1096,19 +1084,15 @@ struct MemoryIndex {
     }
 
     private func brokenContents() -> String? {
-        var (texts, ownBuffers, ownOriginals) = (0, 0, 0)
-        for content in contents {
-            texts += Self.size(of: content.header) + content.textBytes
-            ownBuffers += content.buffers.count
-            ownOriginals += content.originals.count
-            if content.originals.reduce(0, { $0 + originals[$1].textBytes }) != content.textBytes {
-                return "bytes of a content's texts"
-            }
-            if content.originals.isEmpty || content.buffers.isEmpty { return "an empty content" }
-        }
+        if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
+        let texts = contents.reduce(0) { $0 + Self.size(of: $1.header) + $1.textBytes }
         if texts != textBytes { return "bytes of texts" }
-        if ownBuffers != buffers.count { return "a buffer without content" }
-        return ownOriginals == originals.count ? nil : "number of originals"
+        let ofOriginals = contents.allSatisfy { content in
+            content.originals.reduce(0) { $0 + originals[$1].textBytes } == content.textBytes
+        }
+        if !ofOriginals { return "bytes of a content's texts" }
+        if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
+        return contents.reduce(0) { $0 + $1.originals.count } == originals.count ? nil : "number of originals"
     }
 
     private func brokenOriginals() -> String? {

@@ -5,7 +5,7 @@ package import IPCProtocol
 package import JSONCoding
 
 /// The bytes of an original and the results that were made of them, for the next process.
-package struct KeptContent: Equatable, Sendable {
+package struct KeptContent: Equatable, Sendable, FieldList {
     /// The SHA-256 of the original's bytes, 64 hexadecimal digits.
     package var digest: String
     package var owner: UInt32?
@@ -16,10 +16,26 @@ package struct KeptContent: Equatable, Sendable {
     package var header: ImageHeader?
     package var originals: [KeptOriginal] = []
     package var buffers: [KeptBuffer] = []
+
+    var key: ContentKey? {
+        ContentDigest(hexadecimal: digest).map { ContentKey(digest: $0, owner: owner, pixels: pixels) }
+    }
+
+    package static var blank: KeptContent { KeptContent(digest: "", bytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.digest("digest", &digest)
+        fields.user("owner", &owner)
+        fields.object("pixels", &pixels)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.object("header", &header)
+        fields.objects("originals", &originals)
+        fields.objects("buffers", &buffers)
+    }
 }
 
 /// A key that leads to a content, and the origin's response.
-package struct KeptOriginal: Equatable, Sendable {
+package struct KeptOriginal: Equatable, Sendable, FieldList {
     package var url: String
     package var cacheKey: String?
     /// The digest of the request's headers, 64 hexadecimal digits; nil for none.
@@ -33,10 +49,27 @@ package struct KeptOriginal: Equatable, Sendable {
     package var isFromDisk = false
     package var isOnDisk = false
     package var staysOffDisk = false
+
+    package static var blank: KeptOriginal { KeptOriginal(url: "", response: .blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("url", &url, most: SourceURL.maximumLength)
+        fields.string("cacheKey", &cacheKey)
+        fields.string("headers", &headers)
+        fields.string("credentials", &credentials)
+        fields.flag("cookies", &cookies)
+        fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
+        fields.user("owner", &owner)
+        fields.object("response", &response)
+        fields.string("varyKey", &varyKey)
+        fields.flag("isFromDisk", &isFromDisk)
+        fields.flag("isOnDisk", &isOnDisk)
+        fields.flag("staysOffDisk", &staysOffDisk)
+    }
 }
 
-package struct KeptBuffer: Equatable, Sendable {
-    package struct Place: Equatable, Sendable {
+package struct KeptBuffer: Equatable, Sendable, FieldList {
+    package struct Place: Equatable, Sendable, FieldList {
         /// The number of the memfd's descriptor, where the next process inherits it; nil where it finds it by its inode.
         package var descriptor: Int?
         /// The memfd's inode, which no other memfd has while the machine runs.
@@ -45,6 +78,13 @@ package struct KeptBuffer: Equatable, Sendable {
         package init(descriptor: Int?, inode: Int) {
             self.descriptor = descriptor
             self.inode = inode
+        }
+
+        package static var blank: KeptBuffer.Place { KeptBuffer.Place(descriptor: nil, inode: 0) }
+
+        package mutating func list(_ fields: inout Fields) {
+            fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
+            fields.integer("inode", &inode, in: Int.min...Int.max)
         }
     }
 
@@ -68,42 +108,12 @@ package struct KeptBuffer: Equatable, Sendable {
 
     /// Whether the state has its bytes.
     package var hasContents: Bool { place == nil && segment == nil }
-}
 
-extension KeptContent: FieldList {
-    package static var blank: KeptContent { KeptContent(digest: "", bytes: 0) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.digest("digest", &digest)
-        fields.user("owner", &owner)
-        fields.object("pixels", &pixels)
-        fields.integer("bytes", &bytes, in: 0...Int.max)
-        fields.object("header", &header)
-        fields.objects("originals", &originals)
-        fields.objects("buffers", &buffers)
+    var form: Form {
+        guard let transform else { return .original }
+        return encoding.map { .encoded(transform, $0) } ?? .pixels(transform)
     }
-}
 
-extension KeptOriginal: FieldList {
-    package static var blank: KeptOriginal { KeptOriginal(url: "", response: .blank) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.string("url", &url, most: SourceURL.maximumLength)
-        fields.string("cacheKey", &cacheKey)
-        fields.string("headers", &headers)
-        fields.string("credentials", &credentials)
-        fields.flag("cookies", &cookies)
-        fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
-        fields.user("owner", &owner)
-        fields.object("response", &response)
-        fields.string("varyKey", &varyKey)
-        fields.flag("isFromDisk", &isFromDisk)
-        fields.flag("isOnDisk", &isOnDisk)
-        fields.flag("staysOffDisk", &staysOffDisk)
-    }
-}
-
-extension KeptBuffer: FieldList {
     /// Forty days.
     static let mostIdleMs = 40 * 86_400_000
 
@@ -133,15 +143,6 @@ extension Segments.Place: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)
         fields.integer("offset", &offset, in: 0...Int.max)
-    }
-}
-
-extension KeptBuffer.Place: FieldList {
-    package static var blank: KeptBuffer.Place { KeptBuffer.Place(descriptor: nil, inode: 0) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
-        fields.integer("inode", &inode, in: Int.min...Int.max)
     }
 }
 
@@ -187,29 +188,14 @@ extension KeptOriginal {
     }
 }
 
-extension KeptContent {
-    var key: ContentKey? {
-        ContentDigest(hexadecimal: digest).map { ContentKey(digest: $0, owner: owner, pixels: pixels) }
-    }
-}
-
-extension KeptBuffer {
-    var form: Form {
-        guard let transform else { return .original }
-        return encoding.map { .encoded(transform, $0) } ?? .pixels(transform)
-    }
-}
-
 /// A segment, for the next process.
-package struct KeptSegment: Equatable, Sendable {
+package struct KeptSegment: Equatable, Sendable, FieldList {
     package var number: Int
     package var bytes: Int
     package var uid: UInt32
     package var namespace: UInt64?
     package var descriptor = 0
-}
 
-extension KeptSegment: FieldList {
     /// As many as `SegmentSpace` can divide.
     private static let mostBytes = 1 << 38
 

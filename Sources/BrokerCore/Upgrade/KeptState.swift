@@ -7,7 +7,7 @@ package import JSONCoding
 /// the service manager.
 package struct KeptState: Equatable, Sendable {
     /// The listening socket and other descriptors, which only a process that takes the broker's place inherits.
-    package struct Process: Equatable, Sendable {
+    package struct Process: Equatable, Sendable, FieldList {
         package var listener: Int
         package var path: String
         /// The identity of its file; absent if the service manager has made it.
@@ -30,10 +30,27 @@ package struct KeptState: Equatable, Sendable {
             self.listener = listener
             self.path = path
         }
+
+        package static var blank: KeptState.Process { KeptState.Process(listener: 0, path: "") }
+
+        package mutating func list(_ fields: inout Fields) {
+            let descriptors = 0...Int(Int32.max)
+            fields.integer("listener", &listener, in: descriptors)
+            fields.string("path", &path)
+            fields.integer("device", &device, in: Int.min...Int.max)
+            fields.integer("inode", &inode, in: Int.min...Int.max)
+            fields.integer("remover", &remover, in: descriptors)
+            fields.integer("cacheDirectory", &cacheDirectory, in: descriptors)
+            fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
+            fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
+            fields.integers("closing", &closing, in: descriptors, .optional)
+            fields.objects("departed", orNone: &departed)
+            fields.objects("children", orNone: &children)
+        }
     }
 
     /// A connection of a departed client that has not received all descriptors.
-    package struct Departed: Equatable, Sendable {
+    package struct Departed: Equatable, Sendable, FieldList {
         package var descriptor: Int
         package var user: UInt32
         /// An upper bound of the descriptors.
@@ -42,15 +59,32 @@ package struct KeptState: Equatable, Sendable {
         package init(descriptor: Int, user: UInt32, unread: Int) {
             (self.descriptor, self.user, self.unread) = (descriptor, user, unread)
         }
+
+        package static var blank: KeptState.Departed { KeptState.Departed(descriptor: 0, user: 0, unread: 1) }
+
+        package mutating func list(_ fields: inout Fields) {
+            fields.integer("descriptor", &descriptor, in: 3...Int(Int32.max))
+            var owner: UInt32? = user
+            fields.user("user", &owner)
+            user = owner ?? 0
+            fields.integer("unread", &unread, in: 1...Int(Int32.max))
+        }
     }
 
     /// A process that the next one waits for, because it is its child, too.
-    package struct Child: Equatable, Sendable {
+    package struct Child: Equatable, Sendable, FieldList {
         package var pid: Int
         /// The user whose descriptors hold it up; nil for others.
         package var user: UInt32?
 
         package init(pid: Int, user: UInt32? = nil) { (self.pid, self.user) = (pid, user) }
+
+        package static var blank: KeptState.Child { KeptState.Child(pid: 1) }
+
+        package mutating func list(_ fields: inout Fields) {
+            fields.integer("pid", &pid, in: 1...Int(Int32.max))
+            fields.user("user", &user)
+        }
     }
 
     package var lastBuffer = 0
@@ -228,45 +262,5 @@ extension KeptState {
     private static func digits(_ number: Int, _ count: Int) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: max(0, count - digits.count)) + digits
-    }
-}
-
-extension KeptState.Process: FieldList {
-    package static var blank: KeptState.Process { KeptState.Process(listener: 0, path: "") }
-
-    package mutating func list(_ fields: inout Fields) {
-        let descriptors = 0...Int(Int32.max)
-        fields.integer("listener", &listener, in: descriptors)
-        fields.string("path", &path)
-        fields.integer("device", &device, in: Int.min...Int.max)
-        fields.integer("inode", &inode, in: Int.min...Int.max)
-        fields.integer("remover", &remover, in: descriptors)
-        fields.integer("cacheDirectory", &cacheDirectory, in: descriptors)
-        fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
-        fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
-        fields.integers("closing", &closing, in: descriptors, .optional)
-        fields.objects("departed", orNone: &departed)
-        fields.objects("children", orNone: &children)
-    }
-}
-
-extension KeptState.Departed: FieldList {
-    package static var blank: KeptState.Departed { KeptState.Departed(descriptor: 0, user: 0, unread: 1) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("descriptor", &descriptor, in: 3...Int(Int32.max))
-        var owner: UInt32? = user
-        fields.user("user", &owner)
-        user = owner ?? 0
-        fields.integer("unread", &unread, in: 1...Int(Int32.max))
-    }
-}
-
-extension KeptState.Child: FieldList {
-    package static var blank: KeptState.Child { KeptState.Child(pid: 1) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("pid", &pid, in: 1...Int(Int32.max))
-        fields.user("user", &user)
     }
 }

@@ -19,7 +19,7 @@ extension BrokerState {
             return reject(nil, of: client, with: refusal)
         }
         switch message {
-        case .get(let request): getFile(request, file, from: client, asking)
+        case .get(let request): get(request, from: client, asking, file: file)
         case .query(var request):
             if let refusal = expandPreset(of: &request.options, for: asking) {
                 actions.append(.releaseFile(file))
@@ -31,19 +31,13 @@ extension BrokerState {
         }
     }
 
-    private mutating func getFile(
-        _ request: GetRequest, _ file: FileID, from client: ClientID, _ asking: Clients.Client
-    ) {
-        counters.add(for: asking.uid) { $0.requests += 1 }
-        var request = request
-        let misnamed = expandPreset(of: &request.options, for: asking)
-        var waiter = requests.makeWaiter(
-            .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
-        waiter.program = asking.program
-        if let refusal = shutdownRefusal ?? misnamed ?? clients.refusal(ofWeight: request.weight, from: asking) {
+    /// Lets a `get` wait until a helper has looked at its file, unless it is refused.
+    mutating func open(_ file: FileID, for waiter: Waiter, _ refusal: WireError?, _ asking: Clients.Client) {
+        if let refusal = refusal ?? clients.refusal(ofWeight: waiter.request.weight, from: asking) {
             actions.append(.releaseFile(file))
             return fail(waiter, refusal)
         }
+        var waiter = waiter
         (waiter.file, waiter.stage) = (file, .opening)
         files.insert(file, for: .get(waiter.id))
         register(waiter)
@@ -273,9 +267,4 @@ extension BrokerState {
             tell(BrokerEvent(name, file: title, reason: reason), uids: [uid])
         }
     }
-}
-
-extension OriginalKey {
-    /// The digest that stands for a file's contents.
-    var fileDigest: ContentDigest { ContentDigest(hexadecimal: SHA256.hexadecimalDigest(of: url.text.utf8))! }
 }

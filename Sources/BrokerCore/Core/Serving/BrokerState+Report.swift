@@ -104,9 +104,10 @@ extension BrokerState {
             if let other = oldest[job.worker], other.startedAt <= job.startedAt { continue }
             oldest[job.worker] = job
         }
+        let never = Instant(nanoseconds: .max)
         let sorted = supervision.all.sorted { left, right in
             let (leftStart, rightStart) = (oldest[left.worker.id]?.startedAt, oldest[right.worker.id]?.startedAt)
-            guard leftStart == rightStart else { return (leftStart ?? .latest) < (rightStart ?? .latest) }
+            guard leftStart == rightStart else { return (leftStart ?? never) < (rightStart ?? never) }
             let (leftJobs, rightJobs) = (left.worker.jobs.count, right.worker.jobs.count)
             return (rightJobs, left.worker.id) < (leftJobs, right.worker.id)
         }
@@ -218,11 +219,6 @@ extension BrokerState {
 
     /// Whether the broker has condemned a worker, so that its reports do not count any more.
     package mutating func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
-}
-
-extension Instant {
-    /// After all others.
-    fileprivate static let latest = Instant(nanoseconds: .max)
 }
 
 extension WorkerPool.Worker {

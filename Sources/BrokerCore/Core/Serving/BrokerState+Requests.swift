@@ -9,13 +9,14 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: get
 
-    mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
+    mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client, file: FileID? = nil) {
         counters.add(for: asking.uid) { $0.requests += 1 }
         var request = request
         let misnamed = expandPreset(of: &request.options, for: asking)
         var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         waiter.program = asking.program
+        if let file { return open(file, for: waiter, shutdownRefusal ?? misnamed, asking) }
         if let refusal = shutdownRefusal ?? misnamed ?? refusal(of: request.options) { return fail(waiter, refusal) }
 
         // A fresh variant in memory needs neither a place in a queue nor a deadline.
