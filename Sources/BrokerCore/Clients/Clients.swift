@@ -128,8 +128,7 @@ package struct Clients {
             return error(refusal, message)
         }
         connections.take(1, for: uid)
-        clients[client] = Client(
-            uid: uid, isAdmin: isAdmin, seesFigures: isAdmin || seesFigures, namespace: namespace)
+        clients[client] = Client(uid: uid, isAdmin: isAdmin, seesFigures: isAdmin || seesFigures, namespace: namespace)
         return nil
     }
 

@@ -288,9 +288,7 @@ extension BrokerState {
 
     /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs. Failures may have been
     /// invented, and are few: all are forgotten.
-    private mutating func discardResults(
-        of worker: WorkerID, _ kind: WorkerKind, _ contents: WorkerResults.Contents
-    ) {
+    private mutating func discardResults(of worker: WorkerID, _ kind: WorkerKind, _ contents: WorkerResults.Contents) {
         _ = recentFailures.clear(url: nil)
         switch kind {
         case .fetch:

@@ -160,8 +160,7 @@ package struct BrokerState {
             fetchProgressed(worker, job, received: received, expected: expected)
         case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
         case .fetchResponded(let worker, let job, let response, let validator, let total, let isMultiplexed):
-            fetchResponded(
-                worker, job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
+            fetchResponded(worker, job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
         case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)

@@ -8,8 +8,7 @@ package import WorkerProtocol
 package enum Event {
     // MARK: Clients
 
-    case clientConnected(
-        ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil)
+    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil)
     /// A connection ended; `isForced` if the client has not ended it itself.
     case clientDisconnected(ClientID, isForced: Bool = false)
     /// A disconnected client's socket stays open and counts, because descriptors were not received.
@@ -53,8 +52,7 @@ package enum Event {
     /// A transfer goes on at the origin of this URL.
     case fetchRedirected(WorkerID, JobID, to: String)
     /// A body begins, which can be continued by `validator`.
-    case fetchResponded(
-        WorkerID, JobID, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
+    case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)
     case fetchNotModified(WorkerID, JobID, FetchConfirmation)

@@ -347,9 +347,7 @@ package struct Decoding {
     }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
-    mutating func add(crashes: Int, to job: JobID) {
-        decodes.change(job) { $0.crashes += crashes }
-    }
+    mutating func add(crashes: Int, to job: JobID) { decodes.change(job) { $0.crashes += crashes } }
 
     /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be stopped.
     mutating func abandon(identification job: JobID) {
@@ -431,8 +429,7 @@ package struct Decoding {
         lastResponsible[worker] = decode.responsible
         let place = places.removeValue(forKey: worker)
         decodes.change(job) {
-            $0.state = .running(
-                Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
+            $0.state = .running(Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
         }
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
@@ -614,8 +611,7 @@ package struct Decoding {
         let isQuarantined = decode.crashes > 1
         let isPoison = isQuarantined || cause == .cpu
         if isQuarantined {
-            quarantine.add(
-                decode.variant.content.digest, build: build(of: decode.family), unixMs: now.unixMs)
+            quarantine.add(decode.variant.content.digest, build: build(of: decode.family), unixMs: now.unixMs)
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {
@@ -787,8 +783,7 @@ package struct Decoding {
         var expected = decodes.values.reduce(into: [:]) { $0[$1.user, default: Load()].decodings += 1 }
         for body in heldBodies.values { expected[body.user, default: Load()].bytes += body.bytes }
         if expected != loads { return "loads of users" }
-        let total = Load(
-            decodings: decodes.count, bytes: heldBodies.values.reduce(0) { $0 + $1.bytes })
+        let total = Load(decodings: decodes.count, bytes: heldBodies.values.reduce(0) { $0 + $1.bytes })
         if total != load { return "load" }
         if writing != Set(decodes.filter { $0.value.reserved > 0 }.keys) { return "decodings that may write" }
         if Set(parts.values.map(\.download)).count != parts.count { return "two partial decodings of one download" }

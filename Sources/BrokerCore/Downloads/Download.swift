@@ -192,9 +192,7 @@ struct PartialProgress {
     /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
     var isOver = false
 
-    func isWorthwhile(received: Int) -> Bool {
-        received - bytes >= max(Self.leastBytes, bytes / 20)
-    }
+    func isWorthwhile(received: Int) -> Bool { received - bytes >= max(Self.leastBytes, bytes / 20) }
 
     mutating func startOver() {
         job = nil

@@ -111,9 +111,7 @@ package struct Downloads {
     }
 
     /// Queues a download, unless `isParked`. It takes over the id of a kept body that it continues.
-    mutating func enqueue(
-        _ download: Download, isParked: Bool = false, newJob: () -> JobID, at now: Instant
-    ) -> JobID {
+    mutating func enqueue(_ download: Download, isParked: Bool = false, newJob: () -> JobID, at now: Instant) -> JobID {
         var download = download
         let mayContinue = download.revalidating == nil && keptBodies[download.original]?.url == download.url
         let kept = mayContinue ? keptBodies.removeValue(forKey: download.original) : nil
@@ -495,8 +493,7 @@ package struct Downloads {
         }
         let retries = download.waiters.map { $0.retries(of: limits.retries) }.max() ?? 0
         guard
-            RetryPolicy.mayRetry(
-                error, receivedBytes: download.received, attempt: download.attempts, limit: retries)
+            RetryPolicy.mayRetry(error, receivedBytes: download.received, attempt: download.attempts, limit: retries)
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,

@@ -32,9 +32,7 @@ struct HostTable {
         var budget = RetryBudget()
 
         /// Whether it equals an unknown origin.
-        var saysNothing: Bool {
-            failures == 0 && opensUntil == nil && hold == nil && budget.isFull
-        }
+        var saysNothing: Bool { failures == 0 && opensUntil == nil && hold == nil && budget.isFull }
 
         mutating func open(for milliseconds: Int, at now: Instant) {
             openMilliseconds = milliseconds
@@ -135,9 +133,7 @@ struct HostTable {
     }
 
     /// Notes a transfer that ended without an outcome; if it was a probe, another may be made.
-    mutating func abandoned(_ origin: Key) {
-        hosts.change(origin) { $0.isProbing = false }
-    }
+    mutating func abandoned(_ origin: Key) { hosts.change(origin) { $0.isProbing = false } }
 
     mutating func takeRetry(_ origin: Key) -> Bool {
         var isAllowed = false

@@ -124,9 +124,7 @@ struct RecentFailures {
         return before - places.count
     }
 
-    func count(at now: Instant) -> Int {
-        places.values.count { $0.expires > now }
-    }
+    func count(at now: Instant) -> Int { places.values.count { $0.expires > now } }
 
     mutating func removeExpired(at now: Instant) {
         while let (expires, place) = expiries.first, expires <= now {

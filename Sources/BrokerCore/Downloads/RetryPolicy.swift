@@ -40,9 +40,7 @@ struct RetryBudget {
     /// Whether all retries taken were earned again.
     var isFull: Bool { balance == Self.full }
 
-    mutating func transferBegan() {
-        balance = min(balance + 1, Self.full)
-    }
+    mutating func transferBegan() { balance = min(balance + 1, Self.full) }
 
     mutating func takeRetry() -> Bool {
         if balance < Self.transfersPerRetry { return false }

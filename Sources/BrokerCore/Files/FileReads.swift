@@ -50,8 +50,7 @@ package struct FileReads {
 
     init(limits: BrokerLimits) {
         // A user is a group of its own, of which its share leaves one place free.
-        queue = JobQueue(
-            limit: limits.readsAtOnce, groupLimit: limits.readsOfUser + 1, order: limits.queueOrder)
+        queue = JobQueue(limit: limits.readsAtOnce, groupLimit: limits.readsOfUser + 1, order: limits.queueOrder)
     }
 
     subscript(job: JobID) -> Read? { reads[job] }

@@ -177,9 +177,7 @@ struct MemoryIndex {
     /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
     private var suspended: Int64 = 0
 
-    init(
-        limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments(), recordBytes: Int = 0
-    ) {
+    init(limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments(), recordBytes: Int = 0) {
         self.segments = segments
         self.recordBytes = recordBytes
         validity = ValiditySlots(capacity: slots)
@@ -337,9 +335,7 @@ struct MemoryIndex {
         Set(contents.lazy.filter { $0.isFromDisk || !fromDiskOnly }.map(\.key))
     }
 
-    func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
-        originals.map(\.key).filter(isMeant)
-    }
+    func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.map(\.key).filter(isMeant) }
 
     // MARK: Validity
 
@@ -472,9 +468,7 @@ struct MemoryIndex {
     }
 
     /// Notes that an image was decoded, not read from disk.
-    mutating func noteDecoding(of variant: VariantKey) {
-        recentEvictions.decoded(variant.hashValue)
-    }
+    mutating func noteDecoding(of variant: VariantKey) { recentEvictions.decoded(variant.hashValue) }
 
     /// The bytes that count for a buffer in the order of eviction. A memfd also takes one of `maximumEntries` descriptors, whose share
     /// of the budget counts as further bytes. So do the texts of its originals.

@@ -22,8 +22,7 @@ final class OriginStatement: Sendable {
         unixMs: Int
     ) {
         url = key.url
-        policy = CachePolicy(
-            response, isShared: key.owner == nil, sendsCookiesFromJar: key.cookies, settings: settings)
+        policy = CachePolicy(response, isShared: key.owner == nil, sendsCookiesFromJar: key.cookies, settings: settings)
         self.response = response
         self.varyKey = varyKey
         // Bounded by 136 years, which no lifetime exceeds, so that the subtraction cannot overflow.

@@ -16,9 +16,7 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
 
     private static var chunkSize: Int { 512 }
 
-    func slot(of key: Record.Key) -> Int? {
-        places.slot(hash: key.hashValue) { self[$0].key == key }
-    }
+    func slot(of key: Record.Key) -> Int? { places.slot(hash: key.hashValue) { self[$0].key == key } }
 
     subscript(key: Record.Key) -> Record? { slot(of: key).map { self[$0] } }
 

@@ -71,8 +71,7 @@ package struct ValiditySlots {
         Self.remove(slot, from: &slotsByBuffer, assignment.buffer)
         Self.remove(slot, from: &slotsByKey, assignment.key)
         if generations[slot] < lastGeneration { free.append(slot) }
-        changes.append(
-            Change(slot: slot, generation: generations[slot], validUntil: Instant(nanoseconds: 0)))
+        changes.append(Change(slot: slot, generation: generations[slot], validUntil: Instant(nanoseconds: 0)))
     }
 
     private static func remove<Name>(_ slot: Int, from table: inout [Name: [Int]], _ name: Name) {

@@ -135,9 +135,7 @@ package struct Supervision {
     func runsExclusively(_ kind: WorkerKind) -> Bool { self[kind].hasExclusive }
 
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
-    func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
-        hasPool { $0.isRunning(job, on: worker) }
-    }
+    func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { hasPool { $0.isRunning(job, on: worker) } }
 
     /// Retires a worker with an exclusive job, so that the next one can run; false when too many were.
     mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
@@ -177,9 +175,7 @@ package struct Supervision {
 
     /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
     /// others of that user.
-    mutating func assign(
-        _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
-    ) {
+    mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil) {
         guard let kind = kind(of: worker) else { return }
         self[kind].assign(job, to: worker, exclusively: exclusively, brief: brief)
     }
@@ -293,9 +289,7 @@ package struct Supervision {
 
     /// Condemns a worker: none of its reports count any more, and the caller kills it. The first cause counts. Returns
     /// false for a worker that is gone.
-    mutating func condemn(
-        _ worker: WorkerID, _ cause: DeathCause, _ detail: String, isForgiven: Bool = false
-    ) -> Bool {
+    mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String, isForgiven: Bool = false) -> Bool {
         guard let kind = kind(of: worker) else { return false }
         let condemnation = WorkerPool.Condemnation(cause: cause, detail: detail, isForgiven: isForgiven)
         self[kind].condemn(worker, condemnation)

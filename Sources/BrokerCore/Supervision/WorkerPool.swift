@@ -180,9 +180,7 @@ struct WorkerPool {
         return workers[place].jobs.contains(job)
     }
 
-    mutating func assign(
-        _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
-    ) {
+    mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil) {
         jobsGiven += 1
         change(worker) {
             if $0.jobs.isEmpty { $0.brief = brief }
@@ -198,9 +196,7 @@ struct WorkerPool {
 
     // MARK: Life
 
-    func mayStart(at now: Instant) -> Bool {
-        staying < target && nextStart.map { $0 <= now } != false
-    }
+    func mayStart(at now: Instant) -> Bool { staying < target && nextStart.map { $0 <= now } != false }
 
     /// When a missing worker may be started, if not at once; nil when none is missing.
     var nextStart: Instant? {
@@ -240,9 +236,7 @@ struct WorkerPool {
         isWaking = false
     }
 
-    mutating func hungUp(_ worker: WorkerID) {
-        change(worker) { $0.hasHungUp = true }
-    }
+    mutating func hungUp(_ worker: WorkerID) { change(worker) { $0.hasHungUp = true } }
 
     /// Notes that the kernel is ending a worker's process: it stays no longer, and is replaced.
     mutating func foundExiting(_ worker: WorkerID, at now: Instant) {

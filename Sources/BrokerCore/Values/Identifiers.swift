@@ -13,9 +13,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
         return Int(bitPattern: high ^ low)
     }
 
-    package static func < (left: Self, right: Self) -> Bool {
-        left.number < right.number
-    }
+    package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
 }
 
 package typealias ClientID = Identifier<ClientKind>

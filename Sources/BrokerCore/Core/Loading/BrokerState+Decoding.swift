@@ -64,8 +64,7 @@ extension BrokerState {
     /// paused, it goes on and is charged to the first of them.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
-            let error = decodingRefusal(
-                of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
+            let error = decodingRefusal(of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
         else { return false }
         if decodingRefusal(of: decode.variant, from: nil) == nil {
             // Each user once, because one may have any number of requests for the image.
@@ -266,8 +265,7 @@ extension BrokerState {
             return (buffer, true)
         }
         saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
-        shareVariant(
-            buffer, variant, plan, bytes: result.bytes, for: waiters.first?.owner.user ?? JobOwner.User())
+        shareVariant(buffer, variant, plan, bytes: result.bytes, for: waiters.first?.owner.user ?? JobOwner.User())
         return (buffer, true)
     }
 
@@ -276,9 +274,7 @@ extension BrokerState {
 
     /// Makes the product of a job a buffer. A small image is in a segment of the client that has waited longest, if that maps segments,
     /// or else in the broker's memory.
-    mutating func publish(
-        _ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters
-    ) -> MemoryIndex.Home {
+    mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
         {
@@ -437,8 +433,7 @@ extension BrokerState {
             partWorkerExited(job, cause)
             if decoding.early(of: job) != nil { actions.append(.discard(job)) }
             let waiters = downloads[job]?.waiters ?? []
-            let ended = decoding.workerExited(
-                identification: job, cause, waiters: waiters, atFront: !isShared)
+            let ended = decoding.workerExited(identification: job, cause, waiters: waiters, atFront: !isShared)
             if ended != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }

@@ -20,8 +20,7 @@ extension BrokerState {
         case .held(let key, let until):
             guard let until else { return }
             deadlines.add(.hold(key), at: until)
-            failImpatient(
-                job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
+            failImpatient(job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
         case .transfer(let order):
             supervision.assign(job, to: worker, exclusively: download.isSuspect)
             if download.isSuspect { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
@@ -76,8 +75,7 @@ extension BrokerState {
         }
         for waiter in download.waiters where requests[waiter.id] != nil {
             if waiter.owner.user == user {
-                failOrServeStale(
-                    waiter.id, WireError(.timeout, message), revalidating: download.revalidating)
+                failOrServeStale(waiter.id, WireError(.timeout, message), revalidating: download.revalidating)
             } else {
                 self.download(for: waiter.id, revalidating: download.revalidating)
             }
@@ -235,8 +233,7 @@ extension BrokerState {
         let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
         // What must not stay is known under a hidden key, for as long as variants are made of it.
         let name = staysInMemory ? key : key.hidden(as: job.number)
-        let original = OriginalFacts(
-            content: content, bytes: bytes, origin: origin, staysOffDisk: !entersDisk)
+        let original = OriginalFacts(content: content, bytes: bytes, origin: origin, staysOffDisk: !entersDisk)
         var isTrial = false
         // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
@@ -293,9 +290,7 @@ extension BrokerState {
     }
 
     /// Makes a buffer the body of an original, unless that has one. Its worth is the time since `start`.
-    mutating func adopt(
-        _ body: BufferID, _ content: ContentKey, bytes: Int, since start: Instant?
-    ) -> BufferID {
+    mutating func adopt(_ body: BufferID, _ content: ContentKey, bytes: Int, since start: Instant?) -> BufferID {
         let key = VariantKey(content: content, form: .original)
         if let known = memory.buffer(key) {
             drop([body])

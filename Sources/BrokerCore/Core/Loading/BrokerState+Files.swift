@@ -152,8 +152,7 @@ extension BrokerState {
         if let content = Self.content(of: read.key), read.identity.size > limits.earlyBodyBytes {
             return serve(read.key, job, read.waiters, content, body, bytes: read.identity.size)
         }
-        var download = Download(
-            DownloadKey(original: read.key, isForced: true), url: read.key.url, waiter: first)
+        var download = Download(DownloadKey(original: read.key, isForced: true), url: read.key.url, waiter: first)
         download.waiters = read.waiters
         downloads.insert(download, body, bytes: read.identity.size, as: job)
         decoding.identify(job, body, bytes: read.identity.size, for: read.waiters)
@@ -214,8 +213,7 @@ extension BrokerState {
     ) {
         let content = Self.content(of: download.original) ?? ContentKey(digest: digest, owner: nil)
         note(content, of: worker)
-        serve(
-            download.original, job, download.waiters, content, received, bytes: download.received, early: early)
+        serve(download.original, job, download.waiters, content, received, bytes: download.received, early: early)
     }
 
     /// The content of a file by its identity, which stands for the bytes, so that the disk tier can keep variants without them. Nil

@@ -120,9 +120,7 @@ extension BrokerState {
     }
 
     /// Takes an encoded variant, in place of the result of its decoding.
-    private mutating func sharedVariantFound(
-        _ worker: WorkerID, _ lookup: JobID, _ raster: RasterRecord
-    ) {
+    private mutating func sharedVariantFound(_ worker: WorkerID, _ lookup: JobID, _ raster: RasterRecord) {
         guard limits.sharesVariants, let job = tier.job(of: lookup), let load = tier[job], let decode = decoding[job],
             decode.run == nil, let form = Self.recordForm(of: decode.variant), raster.form == form,
             raster.original == decode.variant.content.digest.hexadecimal

@@ -145,8 +145,7 @@ extension BrokerState {
             ("shared tier", tier.brokenInvariant()),
             (
                 "clients",
-                clients.brokenInvariant(
-                    getWeight: { requests[$0]?.weight }, prefetchWeight: { requests[$0]?.weight })
+                clients.brokenInvariant(getWeight: { requests[$0]?.weight }, prefetchWeight: { requests[$0]?.weight })
             ),
             ("requests", requests.brokenInvariant(isOwned: isOwned, waits: isWaiting)),
             (

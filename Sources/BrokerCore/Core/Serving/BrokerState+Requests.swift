@@ -409,8 +409,7 @@ extension BrokerState {
             if let original { delivered(original, to: waiter) } else { unregister(waiter) }
             return
         }
-        var image = waiter.reply(
-            for: header, as: header.geometry, bytes: 0, origin, originalBytes: bytes, at: agingNow)
+        var image = waiter.reply(for: header, as: header.geometry, bytes: 0, origin, originalBytes: bytes, at: agingNow)
         image.spans = waiter.spans(at: now.instant)
         send(image, .nothing, to: waiter)
     }
@@ -618,9 +617,7 @@ extension BrokerState {
 
     /// Ends a request whose original cannot be had: with the stale one, if that may be served (RFC 5861, section 4), else
     /// with the error. `known` is what the origin was asked to confirm, which only the disk tier may still have.
-    mutating func failOrServeStale(
-        _ id: WaiterID, _ error: WireError, revalidating known: OriginalFacts? = nil
-    ) {
+    mutating func failOrServeStale(_ id: WaiterID, _ error: WireError, revalidating known: OriginalFacts? = nil) {
         guard let waiter = requests[id] else { return }
         guard let stale = staleOriginal(for: id, after: error, known: known) else { return fail(waiter, error) }
         requests.serveOriginal(id, as: .staleAllowed, isInMemory: body(of: stale) != nil && stored(for: waiter) != nil)

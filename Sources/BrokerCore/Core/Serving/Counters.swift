@@ -105,9 +105,7 @@ struct RequestCounters {
         if outcome == .memoryHits { memoryHits += 1 } else { otherOutcomes[outcome, default: 0] += 1 }
     }
 
-    mutating func count(mappedHits hits: Int) {
-        mappedHits = StatsReport.saturating(mappedHits, hits)
-    }
+    mutating func count(mappedHits hits: Int) { mappedHits = StatsReport.saturating(mappedHits, hits) }
 
     func fill(_ report: inout StatsReport) {
         report[.requests] = requests
