@@ -108,8 +108,7 @@ package struct Clients {
         clients.index(forKey: client).map { clients.values[$0].isAdmin } ?? false
     }
 
-    /// Whether a client's repeated requests take the fast path: it has no unanswered requests and no validity page, and its program
-    /// is not counted by itself.
+    /// Whether a client's repeated requests take the fast path, which knows neither other requests, nor a page, nor a program.
     func mayRepeat(_ client: ClientID) -> Bool {
         guard let place = clients.index(forKey: client) else { return false }
         return clients.values[place].requests.isEmpty && !clients.values[place].hasPage

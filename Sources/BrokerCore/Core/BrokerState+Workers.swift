@@ -213,7 +213,7 @@ extension BrokerState {
         guard let kind = supervision.foundExiting(worker, before: job, at: now.instant) else { return }
         schedule(.workerExit(worker), in: limits.workerEndDeadlineMs)
         if kind == .fetch {
-            carryOut(downloads.notStarted(job, isDraining: isDraining, at: now.instant))
+            carryOut(downloads.notStarted(job, at: now.instant))
         } else {
             supervision.unassign(job, from: worker)
             decodeWorkerExited([job], .outside)

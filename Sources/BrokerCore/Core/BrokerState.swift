@@ -573,6 +573,7 @@ package struct BrokerState {
     private mutating func shutdownRequested() {
         if isDraining { return endAll() }
         shutdown = .draining
+        downloads.isDraining = true
         isSuspended = false
         memory.endSlots()
         actions.append(.stopListening)

@@ -95,7 +95,7 @@ package enum Event {
 
     /// The original was found, and is the job's product.
     case sharedFound(WorkerID, JobID, SharedRecord)
-    /// A record was found that cannot be read.
+    /// A record was found that cannot be read: damaged, or written by something else.
     case sharedUnreadable(WorkerID, JobID)
     /// A record without bytes was found.
     case sharedNoted(WorkerID, JobID, SharedRecord)

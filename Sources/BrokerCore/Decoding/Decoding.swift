@@ -738,7 +738,6 @@ package struct Decoding {
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
     /// About how many deadlines still matter: two for each decoding, three for each identification.
     var deadlineCount: Int { 2 * (decodes.count + parts.count) + 3 * identifications.count }
-    var hasParts: Bool { !parts.isEmpty }
 
     func brokenInvariant() -> String? {
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {
@@ -748,17 +747,12 @@ package struct Decoding {
         if jobByVariant.count != joinable.count || jobByVariant.contains(where: { joinable[$1]?.variant != $0 }) {
             return "two decodings of one variant"
         }
-        let queued =
-            decodes.filter { $0.value.isQueued && $0.value.family == .plain }.map(\.key)
-            + identifications.filter { $0.value.run == nil }.map(\.key)
-        if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
-        for family in CodecFamily.optional {
-            let jobs = decodes.filter { $0.value.isQueued && $0.value.family == family }.map(\.key)
-            let queue = familyQueues[family]
-            if queue?.count ?? 0 != jobs.count || !jobs.allSatisfy({ queue?.contains($0) == true }) {
-                return "queue of \(family.rawValue)"
-            }
-            if let broken = queue?.brokenInvariant() { return "queue of \(family.rawValue): \(broken)" }
+        for family in CodecFamily.allCases {
+            var jobs = decodes.filter { $0.value.isQueued && $0.value.family == family }.map(\.key)
+            if family == .plain { jobs += identifications.filter { $0.value.run == nil }.map(\.key) }
+            let queue = family == .plain ? queue : familyQueues[family] ?? JobQueue()
+            if queue.count != jobs.count || !jobs.allSatisfy(queue.contains) { return "queue of \(family.rawValue)" }
+            if let broken = queue.brokenInvariant() { return "queue of \(family.rawValue): \(broken)" }
         }
         if foreignFormats.count > Self.maximumForeignFormats { return "formats" }
         if !places.keys.allSatisfy({ lastResponsible[$0] != nil }) { return "places in animations" }
@@ -771,7 +765,7 @@ package struct Decoding {
         if identifications.values.contains(where: { !$0.isWanted && $0.run == nil }) {
             return "a queued identification that nobody needs"
         }
-        if let broken = queue.brokenInvariant() ?? smallQueue.brokenInvariant() { return "queue: \(broken)" }
+        if let broken = smallQueue.brokenInvariant() { return "queue of small bodies: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
         let reserved =

@@ -46,6 +46,8 @@ package struct Downloads {
     }
 
     var limits: BrokerLimits
+    /// Whether the broker ends: no transfer is made again, and no beginning of a body is kept.
+    var isDraining = false
     private var downloads: [JobID: Download] = [:]
     /// The active downloads by key.
     private var jobByKey: [DownloadKey: JobID] = [:]
@@ -469,9 +471,7 @@ package struct Downloads {
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
     /// the download goes on: continued where the body was cut short, or retried after a pause, unless all waiters give
     /// up before; nil if it has failed.
-    mutating func failed(
-        _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
-    ) -> [Outcome]? {
+    mutating func failed(_ job: JobID, _ error: WireError, received: Int, at now: Instant) -> [Outcome]? {
         guard let before = self[job] else { return nil }
         blame(before, error, at: now)
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
@@ -523,13 +523,13 @@ package struct Downloads {
     }
 
     /// Ends a download that fails for good. What it received of a body that can be continued is kept.
-    mutating func fail(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        let kept = keepBody(of: job, isDraining: isDraining, at: now)
+    mutating func fail(_ job: JobID, at now: Instant) -> [Outcome] {
+        let kept = keepBody(of: job, at: now)
         return (kept ?? [.discard(job)]) + end(job)
     }
 
     /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.
-    mutating func leave(_ job: JobID, _ waiter: WaiterID, isDraining: Bool, at now: Instant) -> [Outcome] {
+    mutating func leave(_ job: JobID, _ waiter: WaiterID, at now: Instant) -> [Outcome] {
         downloads.change(job) { $0.waiters.remove(waiter) }
         guard let download = self[job] else { return [] }
         if let priority = download.waiters.priority {
@@ -543,18 +543,18 @@ package struct Downloads {
             jobByKey[download.key] = nil
             return [stop, .stopDeadline(job), .ended(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
-        let kept = keepBody(of: job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, at: now)
         let isWasted = kept == nil && download.received > 0 && download.body == nil
         return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
     }
 
     /// Ends a download that was to stop, and has. `received` bytes of its body are kept, if it can be continued.
-    mutating func stopped(_ job: JobID, received: Int, isDraining: Bool, at now: Instant) -> [Outcome] {
+    mutating func stopped(_ job: JobID, received: Int, at now: Instant) -> [Outcome] {
         guard let download = downloads[job], download.isStopping else { return [] }
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         let outcomes = unassign(job)
         hosts.abandoned(download.hostKey)
-        let kept = keepBody(of: job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
         return outcomes + (kept ?? [.discard(job)])
@@ -565,13 +565,13 @@ package struct Downloads {
     /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a death
     /// of the worker's own making, but is retried alone. One that is poisonous fails, because its worker crashed repeatedly.
     mutating func workerExited(
-        _ job: JobID, ownMaking: Bool, wasAlone: Bool, isDraining: Bool, at now: Instant
+        _ job: JobID, ownMaking: Bool, wasAlone: Bool, at now: Instant
     ) -> (isPoisonous: Bool, outcomes: [Outcome]) {
         guard let download = downloads[job] else { return (false, []) }
         let hasResponded = download.transfer?.hasResponded == true
         if download.isStopping {
             let received = hasResponded ? download.received : 0
-            return (false, stopped(job, received: received, isDraining: isDraining, at: now))
+            return (false, stopped(job, received: received, at: now))
         }
         var outcomes: [Outcome] = []
         hosts.abandoned(download.hostKey)
@@ -592,9 +592,9 @@ package struct Downloads {
     }
 
     /// Puts a download back that its worker was not told of, as if it had not been started.
-    mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
+    mutating func notStarted(_ job: JobID, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
-        if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
+        if download.isStopping { return stopped(job, received: download.received, at: now) }
         hosts.abandoned(download.hostKey)
         downloads.change(job) {
             if download.resumption == nil { $0.attempts -= 1 } else { $0.resumptions -= 1 }
@@ -667,7 +667,7 @@ package struct Downloads {
     /// Keeps the beginning of a body in memory for a later request; its bytes stay reserved. Returns nil when it is
     /// not kept: nothing that can be continued was received, it is too long or not cacheable, another beginning of the original
     /// is kept already, or the broker is draining.
-    private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
+    private mutating func keepBody(of job: JobID, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
             download.received > 0, download.body == nil, !download.isCompromised, limits.maxKeptBodies > 0,
             download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining

@@ -829,17 +829,15 @@ struct MemoryIndex {
     /// Whether all bytes are at most `limit`, and all memfds at most `maximumEntries`.
     var isWithinBudget: Bool { residentCharge + bytesOfHolds <= limit && descriptors <= maximumEntries }
 
-    /// Whether bytes are a reason to evict another buffer: resident and reserved bytes and texts are more than `limit`; or they
-    /// are so together with what holds keep, and the unheld ones take more than half of `limit`.
-    /// Evicting another held buffer would free nothing then.
+    /// Whether bytes are a reason to evict another buffer. Those that only holds keep are one only while the unheld ones take more
+    /// than half of `limit`: evicting another held buffer would free nothing.
     private var areBytesShort: Bool {
         if residentCharge > limit { return true }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
         return unheldResidents > 0 && residentCharge + bytesOfHolds > limit && unheldBytes > limit / 2
     }
 
-    /// Whether descriptors are a reason to evict another memfd: the resident ones and those of shared buffers are more than
-    /// `maximumEntries`; or all are, and an unheld one is among them.
+    /// Whether descriptors are a reason to evict another memfd; of those that only holds keep, if an unheld one is left.
     private var areDescriptorsShort: Bool {
         order.count(in: Pool.memfds) + sharedBuffers > maximumEntries
             || descriptors > maximumEntries && unheldMemfds > 0

@@ -217,7 +217,7 @@ struct PartialImageTests {
         world.readHeader(early)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.finishDecode(early)
-        #expect(shown().isEmpty && world.state.decoding.hasParts == false)
+        #expect(shown().isEmpty && world.state.decoding.renderedDownloads.isEmpty)
     }
 
     @Test func theOnlyViewerLeaves() throws {

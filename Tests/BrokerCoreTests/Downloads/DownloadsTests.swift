@@ -60,7 +60,7 @@ struct DownloadsTests {
         try start(&downloads)
         _ = downloads.join(try key(), isForced: false, waiter(2, priority: .high))
         #expect(downloads[job]?.priority == .high)
-        _ = downloads.leave(job, WaiterID(number: 2), isDraining: false, at: now)
+        _ = downloads.leave(job, WaiterID(number: 2), at: now)
         #expect(downloads[job]?.priority == .normal)
     }
 
@@ -77,11 +77,11 @@ struct DownloadsTests {
         var downloads = downloads()
         try start(&downloads)
         respond(&downloads, received: 400)
-        _ = downloads.leave(job, WaiterID(number: 1), isDraining: false, at: now)
+        _ = downloads.leave(job, WaiterID(number: 1), at: now)
         #expect(downloads.isStopping(job) && downloads[job] == nil)
         // The same original is downloaded anew until the worker has stopped.
         #expect(downloads.join(try key(), isForced: false, waiter(2)) == nil)
-        _ = downloads.stopped(job, received: 500, isDraining: false, at: now)
+        _ = downloads.stopped(job, received: 500, at: now)
         #expect(downloads.keptBodyJobs == [job] && downloads.reservedBytes == 500)
         let download = Download(
             DownloadKey(original: try key(), isForced: false), url: try key().url, waiter: waiter(2))
@@ -95,7 +95,7 @@ struct DownloadsTests {
         try start(&downloads)
         respond(&downloads, received: 400)
         let error = WireError(.transferFailed, "Cut short.")
-        let outcomes = downloads.failed(job, error, received: 400, isDraining: false, at: now)
+        let outcomes = downloads.failed(job, error, received: 400, at: now)
         guard case .freed(job, worker)? = outcomes?.first else { return complain("the worker is not freed") }
         #expect(downloads.queued == 1 && downloads.popQueued() == job)
     }
@@ -105,7 +105,7 @@ struct DownloadsTests {
             var downloads = Downloads(limits: BrokerLimits(), seed: seed)
             try start(&downloads)
             let error = WireError(.connectFailed, "Refused.")
-            let outcomes = downloads.failed(job, error, received: 0, isDraining: false, at: now) ?? []
+            let outcomes = downloads.failed(job, error, received: 0, at: now) ?? []
             #expect(downloads.isBackingOff(job) && downloads.queued == 0)
             for case .retry(_, let at) in outcomes {
                 #expect(downloads.retryDue(job, at: at) == nil && downloads.queued == 1)
@@ -123,7 +123,7 @@ struct DownloadsTests {
         try start(&downloads)
         for crash in 1...3 {
             let (isPoisonous, _) = downloads.workerExited(
-                job, ownMaking: true, wasAlone: true, isDraining: false, at: now)
+                job, ownMaking: true, wasAlone: true, at: now)
             #expect(isPoisonous == (crash == 3))
             if isPoisonous { return }
             // The suspect is retried alone.

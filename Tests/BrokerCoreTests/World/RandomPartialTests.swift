@@ -82,7 +82,7 @@ struct RandomPartialTests {
         }
         for client in clients { world.disconnect(client) }
         for job in world.decodes.keys.sorted() { world.failDecode(job) }
-        #expect(world.state.decoding.hasParts == false)
+        #expect(world.state.decoding.renderedDownloads.isEmpty)
         return world.state.report[.partialDecodes]
     }
 }

@@ -39,7 +39,7 @@ extension BrokerState {
         where waiter.deadline <= end || !waiter.isPatient
             || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
         {
-            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            carryOut(downloads.leave(job, waiter.id, at: now.instant))
             requests.endStage(waiter.id)
             failOrServeStale(waiter.id, error, revalidating: download.revalidating)
         }
@@ -49,7 +49,7 @@ extension BrokerState {
     private mutating func failUnwilling(_ job: JobID, attempts: Int, _ error: WireError) {
         guard let download = downloads[job], download.retryAt != nil else { return }
         for waiter in download.waiters where waiter.retries(of: limits.retries) < attempts {
-            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            carryOut(downloads.leave(job, waiter.id, at: now.instant))
             requests.endStage(waiter.id)
             failOrServeStale(waiter.id, error, revalidating: download.revalidating)
         }
@@ -70,7 +70,7 @@ extension BrokerState {
         let message =
             "\(download.url.host) sent nothing for \(seconds) s, and other users wait for its transfer to end."
         for waiter in download.waiters {
-            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            carryOut(downloads.leave(job, waiter.id, at: now.instant))
             requests.endStage(waiter.id)
         }
         for waiter in download.waiters where requests[waiter.id] != nil {
@@ -436,9 +436,7 @@ extension BrokerState {
         guard let download = downloads[job] else { return }
         count(download, bytes: failure.received, status: failure.error.httpStatus, hasFailed: true)
         downloads.apply(failure.cookies, of: download.original)
-        let retry = downloads.failed(
-            job, failure.error, received: failure.received, isDraining: isDraining, at: now.instant)
-        if let retry {
+        if let retry = downloads.failed(job, failure.error, received: failure.received, at: now.instant) {
             carryOut(retry)
             failUnwilling(job, attempts: download.attempts, failure.error)
             return failImpatient(job, failure.error)
@@ -453,7 +451,7 @@ extension BrokerState {
         guard let download = downloads[job] else { return }
         let lease = tier.end(job)
         tell(.failed, of: download, job, reason: error.code.rawValue)
-        carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
+        carryOut(downloads.fail(job, at: now.instant))
         let waiters = download.waiters.compactMap { requests[$0.id] }
         // An original that is gone from its origin is removed here, unless all waiters wanted the cache left alone.
         if error.code == .httpStatus, [404, 410].contains(error.httpStatus),
@@ -487,14 +485,14 @@ extension BrokerState {
 
     private mutating func stopped(_ job: JobID, received: Int) {
         if let download = downloads[job] { count(download, bytes: received, status: nil, hasFailed: true) }
-        carryOut(downloads.stopped(job, received: received, isDraining: isDraining, at: now.instant))
+        carryOut(downloads.stopped(job, received: received, at: now.instant))
     }
 
     /// Puts the downloads of a worker that exited back in the queue, or fails those that crash every worker.
     mutating func downloadWorkerExited(_ jobs: Set<JobID>, ownMaking: Bool) {
         for job in jobs.sorted(by: >) {
             let (isPoisonous, outcomes) = downloads.workerExited(
-                job, ownMaking: ownMaking, wasAlone: jobs.count == 1, isDraining: isDraining, at: now.instant)
+                job, ownMaking: ownMaking, wasAlone: jobs.count == 1, at: now.instant)
             carryOut(outcomes)
             if isPoisonous {
                 downloadFailed(job, WireError(.transferFailed, "The download worker crashed again and again."))

@@ -11,7 +11,6 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: Requests
 
-    /// Takes a `get`, `query` or `remove` of a file that a helper is about to look at.
     mutating func fileRequested(_ message: ClientMessage, _ file: FileID, from client: ClientID) {
         guard let asking = clients[client] else { return actions.append(.releaseFile(file)) }
         if let refusal = asking.refusal(ofID: message.id) {

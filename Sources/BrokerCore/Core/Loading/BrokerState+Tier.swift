@@ -83,7 +83,6 @@ extension BrokerState {
 
     // MARK: Answers
 
-    /// Takes the bytes that were found, which are the lookup's product.
     mutating func sharedFound(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
         guard endLookup(lookup, on: worker) else { return }
         if let load = tier.job(of: lookup).flatMap({ tier[$0] }), !record.isUsable(as: load.key, unixMs: now.unixMs) {
@@ -108,7 +107,6 @@ extension BrokerState {
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
     }
 
-    /// Takes a record that cannot be read: damaged, or written by something else.
     mutating func sharedUnreadable(_ worker: WorkerID, _ lookup: JobID) {
         if endLookup(lookup, on: worker) { reject(lookup) }
     }
@@ -166,7 +164,6 @@ extension BrokerState {
         }
     }
 
-    /// Takes a record without bytes.
     mutating func sharedNoted(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
         guard endLookup(lookup, on: worker) else { return }
         let seconds = (record.expires - now.unixMs + 999) / 1000
@@ -183,7 +180,6 @@ extension BrokerState {
         downloadFailed(job, error, sharedSeconds: seconds)
     }
 
-    /// Takes an answer without a record.
     mutating func sharedAnswered(_ worker: WorkerID, _ lookup: JobID, _ answer: SharedAnswer) {
         guard endLookup(lookup, on: worker) else { return }
         carryOut(tier.answered(lookup, answer, at: now.instant))

@@ -609,7 +609,7 @@ extension BrokerState {
         case .lookingUp(let job):
             if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
         case .downloading(let job):
-            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            carryOut(downloads.leave(job, waiter.id, at: now.instant))
             decoding.setPriority(ofIdentification: job, for: downloads[job]?.waiters ?? [])
         case .decoding(let job): if let end = decoding.leave(job, waiter.id) { free(end, job) }
         }
