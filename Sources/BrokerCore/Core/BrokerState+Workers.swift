@@ -30,7 +30,7 @@ extension BrokerState {
                 startIdentifying(job, on: worker, brief: next.isBrief ? next.user : nil)
             } else {
                 let isRetry = decoding[job]?.crashes ?? 0 > 0
-                let before = decoding.workerBefore(job).flatMap { supervision.isIdle($0) ? $0 : nil }
+                let before = decoding.workerBefore(job).flatMap { supervision[$0]?.isIdle == true ? $0 : nil }
                 startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : before ?? worker)
             }
         }
@@ -79,7 +79,7 @@ extension BrokerState {
     /// Retires a worker of a family other than the plain one that has no job for a while.
     mutating func watchIdleLoader(_ worker: WorkerID) {
         guard case .loader? = supervision.kind(of: worker) else { return }
-        schedule(.idleLoader(worker, ended: supervision.jobsEnded(of: worker)), in: limits.familyIdleMs)
+        schedule(.idleLoader(worker, ended: supervision[worker]?.jobsEnded ?? 0), in: limits.familyIdleMs)
     }
 
     /// Lets the download workers go if they have had no job since they had ended `ended`; else looks again later.
@@ -221,7 +221,7 @@ extension BrokerState {
     }
 
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
-        let jobs = supervision.jobs(of: worker) ?? []
+        let jobs = supervision[worker]?.jobs ?? []
         // Which of several jobs has ended it shows when each is done again by itself. Those that nobody waits for are not done
         // again, so they are to blame for a crash at once.
         let isShared = supervision.hasSeveralBriefJobs(worker)

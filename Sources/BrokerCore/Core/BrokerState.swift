@@ -543,7 +543,7 @@ package struct BrokerState {
                 memory.endSpareSegments()
             case .reportUse: reportUse()
             case .workerStart(let worker):
-                if supervision.isStarting(worker) {
+                if supervision[worker]?.isReady == false {
                     condemn(worker, .notStarted, "it was not ready within \(limits.workerStartDeadlineMs) ms")
                 }
             case .workerExit(let worker): condemn(worker, .deadline, "it did not end with its socket")

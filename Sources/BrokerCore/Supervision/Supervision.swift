@@ -106,6 +106,8 @@ package struct Supervision {
     }
 
     func contains(_ worker: WorkerID) -> Bool { kind(of: worker) != nil }
+    /// A worker; nil for one that is gone.
+    subscript(worker: WorkerID) -> WorkerPool.Worker? { kind(of: worker).flatMap { self[$0].worker(worker) } }
 
     // MARK: Jobs
 
@@ -120,16 +122,10 @@ package struct Supervision {
         return hasSeveralBriefJobs(worker)
     }
 
-    func jobsEnded(of worker: WorkerID) -> Int {
-        kind(of: worker).flatMap { self[$0].worker(worker) }.map { $0.jobsTaken - $0.jobs.count } ?? 0
-    }
-
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
     func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
 
     func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
-
-    func isIdle(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isIdle(worker) } ?? false }
 
     /// Whether a worker of this kind runs a job that is to be its only one.
     func runsExclusively(_ kind: WorkerKind) -> Bool { self[kind].hasExclusive }
@@ -158,7 +154,7 @@ package struct Supervision {
 
     /// Retires a worker without a job, unless it has ended others than `ended` jobs.
     mutating func retireIdle(_ worker: WorkerID, ended: Int) {
-        guard let kind = kind(of: worker), self[kind].isIdle(worker), jobsEnded(of: worker) == ended else { return }
+        guard let kind = kind(of: worker), let idle = self[worker], idle.isIdle, idle.jobsEnded == ended else { return }
         self[kind].retireIdle(worker)
     }
 
@@ -239,7 +235,7 @@ package struct Supervision {
         _ worker: WorkerID, _ sandbox: SandboxReport?, version: String? = ProductVersion.current
     ) -> Readiness {
         guard let kind = kind(of: worker), !self[kind].isCondemned(worker) else { return .ignored }
-        if self[kind].isReady(worker) { return .repeated }
+        if self[worker]?.isReady == true { return .repeated }
         guard version == ProductVersion.current else {
             // Others may have chosen the text.
             let shown = version.map { $0.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == ".") }.prefix(20) }
@@ -260,10 +256,6 @@ package struct Supervision {
         }
         self[kind].becameReady(worker)
         return .accepted
-    }
-
-    func isStarting(_ worker: WorkerID) -> Bool {
-        kind(of: worker).map { !self[$0].isReady(worker) } ?? false
     }
 
     /// The workers of all kinds, with their process ids as far as they are known.
@@ -295,8 +287,6 @@ package struct Supervision {
         self[kind].condemn(worker, condemnation)
         return true
     }
-
-    func jobs(of worker: WorkerID) -> Set<JobID>? { kind(of: worker).flatMap { self[$0].worker(worker)?.jobs } }
 
     /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting against the
     /// pool; `isDraining` keeps the fork server as it is.

@@ -42,6 +42,8 @@ struct WorkerPool {
 
         var isCondemned: Bool { condemnation != nil }
         var canWork: Bool { isReady && !hasHungUp && !isCondemned && !isRetiring }
+        var isIdle: Bool { canWork && jobs.isEmpty }
+        var jobsEnded: Int { jobsTaken - jobs.count }
     }
 
     /// The most workers that are busy at once.
@@ -104,7 +106,6 @@ struct WorkerPool {
 
     func contains(_ worker: WorkerID) -> Bool { place(of: worker) != nil }
     func worker(_ worker: WorkerID) -> Worker? { place(of: worker).map { workers[$0] } }
-    func isReady(_ worker: WorkerID) -> Bool { place(of: worker).map { workers[$0].isReady } ?? false }
     func isCondemned(_ worker: WorkerID) -> Bool { place(of: worker).map { workers[$0].isCondemned } ?? false }
 
     private func place(of worker: WorkerID) -> Int? {
@@ -169,10 +170,6 @@ struct WorkerPool {
     /// The idle worker that has run the fewest jobs: for one that another died of, without others' traces.
     var freshest: WorkerID? {
         workers.filter { $0.canWork && $0.jobs.isEmpty }.min { ($0.jobsTaken, $0.id) < ($1.jobsTaken, $1.id) }?.id
-    }
-
-    func isIdle(_ worker: WorkerID) -> Bool {
-        place(of: worker).map { workers[$0].canWork && workers[$0].jobs.isEmpty } ?? false
     }
 
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {

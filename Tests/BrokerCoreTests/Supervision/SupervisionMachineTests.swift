@@ -38,7 +38,7 @@ struct SupervisionMachineTests {
             return complain("an unconfined worker is accepted")
         }
         #expect(supervision.becameReady(WorkerID(number: 99), strong) == .ignored)
-        #expect(supervision.isStarting(workers[1]) && !supervision.isStarting(workers[0]))
+        #expect(supervision[workers[1]]?.isReady == false && supervision[workers[0]]?.isReady == true)
     }
 
     @Test func `a spare gets no job while the pool is busy`() throws {

@@ -152,7 +152,7 @@ extension BrokerState {
     /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A decode worker
     /// has one job at a time, which is not taken from it while it works, so no report of an honest one comes too late.
     mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
-        if supervision.jobs(of: worker) != nil, !supervision.isCondemned(worker) {
+        if supervision[worker]?.isCondemned == false {
             workerMisbehaved(worker, "it reported \(report) without being asked")
         }
     }
@@ -406,13 +406,13 @@ extension BrokerState {
     // MARK: Time and lost workers
 
     private mutating func watchBrief(_ job: JobID, on worker: WorkerID) {
-        schedule(.brief(worker, job, ended: supervision.jobsEnded(of: worker)), in: limits.briefDeadlineMs)
+        schedule(.brief(worker, job, ended: supervision[worker]?.jobsEnded ?? 0), in: limits.briefDeadlineMs)
     }
 
     /// Gives no more jobs to a worker that has ended none meanwhile; if it has several, it is killed.
     mutating func briefTimePassed(_ worker: WorkerID, _ job: JobID, ended: Int) {
         guard supervision.isRunning(job, on: worker) else { return }
-        if supervision.jobsEnded(of: worker) != ended { return watchBrief(job, on: worker) }
+        if supervision[worker]?.jobsEnded != ended { return watchBrief(job, on: worker) }
         guard supervision.endBrief(worker) else { return }
         let detail = "it was at one of several small images for \(limits.briefDeadlineMs) ms"
         if supervision.condemn(worker, .deadline, detail, isForgiven: true) { actions.append(.killWorker(worker)) }

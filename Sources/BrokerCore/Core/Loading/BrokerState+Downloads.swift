@@ -198,7 +198,7 @@ extension BrokerState {
         guard let next = download.waiters.compactMap({ requests[$0.id]?.decoding }).first else { return }
         if identification.decoderCrashes > 0 {
             decoding.add(crashes: identification.decoderCrashes, to: next)
-        } else if supervision.isIdle(worker), supervision.available(.decode) != nil, decoding.popQueued(next) {
+        } else if supervision[worker]?.isIdle == true, supervision.available(.decode) != nil, decoding.popQueued(next) {
             // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
             startDecode(next, on: worker)
         }
