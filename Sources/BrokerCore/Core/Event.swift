@@ -1,7 +1,6 @@
 package import DiskRecords
 package import HTTPValues
 package import IPCProtocol
-import SystemValues
 package import WorkerProtocol
 
 /// Something that happened outside of the state.

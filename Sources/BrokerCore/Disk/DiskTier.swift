@@ -59,10 +59,12 @@ package struct DiskTier {
 
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
-        guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
-        lookups.change(job) { $0.waiters.append(waiter) }
+        guard let job = lookupByKey[key] else { return nil }
+        lookups.change(job) {
+            $0.waiters.append(waiter)
+            $0.mayStay = $0.mayStay || mayStay
+        }
         lookupQueue.join(job, waiter.owner)
-        lookups.change(job) { $0.mayStay = lookup.mayStay || mayStay }
         return job
     }
 

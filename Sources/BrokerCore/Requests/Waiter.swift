@@ -251,4 +251,35 @@ struct Waiter {
         transform.frames = .one(0)
         return Transform(transform, preview: false, metadata: [])
     }
+
+    // MARK: Traces
+
+    /// Adds the parts of a job that has ended at `end`, and the time before its start as waiting.
+    mutating func trace(_ steps: [JobStep], until end: Instant) {
+        guard request.options.trace, trace.count + steps.count + 2 <= TraceSpan.most else { return }
+        if let start = steps.first?.startedAt, tracedUntil < start {
+            add(.queue, from: tracedUntil, start.microseconds(since: tracedUntil))
+        }
+        for step in steps { add(step.name, from: step.startedAt, step.microseconds) }
+        tracedUntil = max(tracedUntil, end)
+    }
+
+    private mutating func add(_ name: StatsReport.Distribution, from start: Instant, _ microseconds: Int) {
+        let longest = TraceSpan.longest
+        trace.append(
+            TraceSpan(
+                name.rawValue, start: min(max(start.microseconds(since: receivedAt), -longest), longest),
+                microseconds: min(max(microseconds, 0), longest)))
+    }
+
+    /// The spans for the reply that is made now; the shell adds how long that takes. Empty unless asked for.
+    func spans(at now: Instant) -> [TraceSpan] {
+        guard request.options.trace else { return [] }
+        var waiter = self
+        if tracedUntil < now {
+            waiter.add(.queue, from: tracedUntil, now.microseconds(since: tracedUntil))
+        }
+        waiter.add(.reply, from: now, 0)
+        return waiter.trace
+    }
 }

@@ -2,17 +2,25 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
+/// A part of a job that has ended.
+typealias JobStep = (name: StatsReport.Distribution, startedAt: Instant, microseconds: Int)
+
 // Where the time of loads goes: counted for all, and reported to the requests that ask for it.
 extension BrokerState {
-    /// Counts a job that has ended now and its parts, and adds them to the traces of its waiters.
+    /// Counts a job that has ended now and the parts that its worker reports, which have followed one another, and adds them to
+    /// the traces of its waiters. Parts beyond the job's own time are cut off.
     mutating func ended(
         _ name: StatsReport.Distribution, from start: Instant, parts: [(StatsReport.Distribution, Int)] = [],
         queuedAt: Instant? = nil, for waiters: JobWaiters, countingWhole: Bool = true
     ) {
-        let steps = JobStep.job(name, from: start, to: now.instant, parts: parts)
-        if let queuedAt {
-            counters.record(.queue, microseconds: start.microseconds(since: queuedAt))
+        let all = max(0, now.instant.microseconds(since: start))
+        var (steps, passed): ([JobStep], Int) = ([(name, start, all)], 0)
+        for (part, reported) in parts where reported > 0 {
+            let time = min(reported, all - passed)
+            steps.append((part, start.adding(microseconds: passed), time))
+            passed += time
         }
+        if let queuedAt { counters.record(.queue, microseconds: start.microseconds(since: queuedAt)) }
         for step in countingWhole ? steps[...] : steps.dropFirst() {
             counters.record(step.name, microseconds: step.microseconds)
         }
