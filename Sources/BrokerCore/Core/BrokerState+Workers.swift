@@ -318,7 +318,7 @@ extension BrokerState {
                 ask(.discard(digests: contents.map(\.digest.hexadecimal)))
             }
         }
-        repeatLookups()
+        endLookups(again: true)
     }
 
     /// Removes everything made of some bytes from memory, and detaches their decodings, so that none comes back.

@@ -42,7 +42,7 @@ package struct Requests {
         waiters[waiter.id] = waiter
     }
 
-    mutating func unregister(_ id: WaiterID) -> Bool {
+    @discardableResult mutating func unregister(_ id: WaiterID) -> Bool {
         guard let waiter = waiters.removeValue(forKey: id) else { return false }
         if waiter.request.options.trace { traced -= 1 }
         if waiter.purpose == .get { gets -= 1 }

@@ -60,7 +60,7 @@ extension BrokerState {
         }
         disk.lookupAnswered()
         _ = endLookup(job)
-        noteMissingOwned(lookup, found: key)
+        if disk.noteMissingOwned(lookup, found: key) { memory.endSlots() }
 
         let original = OriginalFacts(
             content: content, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
@@ -111,17 +111,12 @@ extension BrokerState {
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), let lookup = endLookup(job) else { return }
         disk.lookupAnswered()
-        if !lookup.isForRaster { noteMissingOwned(lookup, found: nil) }
+        // If everything remembered before was forgotten for it, requests must query the disk tier again.
+        if !lookup.isForRaster, disk.noteMissingOwned(lookup, found: nil) { memory.endSlots() }
         actions.append(.discard(job))
         // Only a raster, or only the user's own original, was looked for, and the rest has left the memory meanwhile.
         let looksAgain = lookup.isForRaster && !hasBody(lookup) || lookup.isForOwn && !hasVariant(lookup)
         goOn(lookup, looksAgain: looksAgain)
-    }
-
-    /// Remembers that the disk tier has no original of the user's own, if a lookup says so. If everything remembered before was
-    /// forgotten for it, all slots end, because requests must query the disk tier again.
-    private mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) {
-        if disk.noteMissingOwned(lookup, found: key) { memory.endSlots() }
     }
 
     /// Whether the disk tier certainly has no original of the user's own with this key, which is remembered as after a lookup.
@@ -148,15 +143,11 @@ extension BrokerState {
         return lookup
     }
 
-    /// Ends the lookups for originals that must not be found any more.
-    mutating func endLookups(where matches: (OriginalKey) -> Bool) {
-        for job in disk.lookups(where: matches) { if let lookup = endLookup(job) { goOn(lookup) } }
-    }
-
-    /// Sends running lookups again, because what they find may have been discarded since.
-    mutating func repeatLookups() {
-        for job in disk.lookups() where disk[job]?.worker != nil {
-            if let lookup = endLookup(job) { goOn(lookup, looksAgain: true) }
+    /// Ends the lookups for originals that must not be found any more. With `again`, those that run are sent once more: what they
+    /// find may have been discarded since.
+    mutating func endLookups(again: Bool = false, where matches: (OriginalKey) -> Bool = { _ in true }) {
+        for job in disk.lookups(where: matches) where !again || disk[job]?.worker != nil {
+            if let lookup = endLookup(job) { goOn(lookup, looksAgain: again) }
         }
     }
 
@@ -383,6 +374,6 @@ extension BrokerState {
         }
         disk.forgetCrashes()
         // The queued lookups wait for the next process, unless none is to be expected.
-        if supervision.isDown(.cache) { endLookups { _ in true } }
+        if supervision.isDown(.cache) { endLookups() }
     }
 }

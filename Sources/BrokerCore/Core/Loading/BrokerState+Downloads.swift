@@ -318,7 +318,7 @@ extension BrokerState {
             guard let waiter = requests[id] else { continue }
             let variant = VariantKey(content: original.content, form: form(of: waiter.request))
             if waiter.purpose == .refresh, trials[original.content] == nil {
-                finishRefresh(id)
+                requests.unregister(id)
             } else if let header = description(of: original.content, as: variant.form) {
                 describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
             } else if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
@@ -403,7 +403,7 @@ extension BrokerState {
         for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if waiter.purpose == .refresh {
-                finishRefresh(id)
+                requests.unregister(id)
                 continue
             }
             requests.serveOriginal(id, as: .confirmed, isInMemory: isInIndex && body(of: known) != nil)

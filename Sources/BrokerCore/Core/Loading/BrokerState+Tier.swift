@@ -224,19 +224,14 @@ extension BrokerState {
         guard let remaining = sharedLifetime(of: original, as: key),
             (1...SharedRecord.largestBody).contains(original.bytes), original.content.pixels == nil
         else {
-            if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, for: user, ending: lease) }
+            if let lease { write(.unshared, milliseconds: Self.unsharedMs, key: lease.key, for: user, ending: lease) }
             return
         }
-        guard let body, memory.original(key) != nil, memory.record(of: body) != nil,
-            let worker = supervision.available(.tier), tier.mayWrite(original.bytes, for: user)
-        else { return release(lease) }
+        guard let body, memory.original(key) != nil, memory.record(of: body) != nil else { return release(lease) }
         let content = SharedRecord.Content.original(
             digest: original.content.digest.hexadecimal, bytes: original.bytes, original.origin.response,
             varyKey: original.origin.varyKey)
-        memory.hold(body, bytes: original.bytes)
-        write(
-            content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, for: user, ending: lease,
-            on: worker)
+        write(content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, for: user, ending: lease)
     }
 
     /// The time in seconds for which other brokers may use an original and its variants; nil for none.
@@ -255,16 +250,13 @@ extension BrokerState {
         let lifetimes = memory.keys(of: variant.content).compactMap { key in
             memory.original(key).flatMap { $0.staysOffDisk ? nil : sharedLifetime(of: $0, as: key) }
         }
-        guard let remaining = lifetimes.max(), let worker = supervision.available(.tier),
-            tier.mayWrite(bytes, for: user)
-        else { return }
+        guard let remaining = lifetimes.max() else { return }
         let raster = RasterRecord(
             original: variant.content.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result,
             bytes: bytes)
-        memory.hold(buffer, bytes: bytes)
         write(
             .variant(raster), milliseconds: min(remaining, Self.longestVariant) * 1000,
-            key: Self.sharedKey(of: variant, form: form), buffer, bytes, for: user, ending: nil, on: worker)
+            key: Self.sharedKey(of: variant, form: form), buffer, bytes, for: user, ending: nil)
     }
 
     /// Shares a failure that is remembered here, and ends the lease under which the origin was asked.
@@ -279,7 +271,7 @@ extension BrokerState {
                 of: error, stated: terms?.lifetime, mayLengthen: terms?.mayLengthen ?? true), seconds > 0
         else { return release(lease) }
         let isPrivate = terms?.isPrivate == true
-        note(
+        write(
             isPrivate ? .unshared : .failure(status: status),
             milliseconds: isPrivate ? Self.unsharedMs : seconds * 1000, key: key.word, for: user, ending: lease)
     }
@@ -287,7 +279,7 @@ extension BrokerState {
     /// Has others load an original for themselves, because its bytes are no image.
     mutating func shareNothing(of key: OriginalKey, for user: JobOwner.User) {
         guard limits.usesSharedTier, key.isShareable else { return }
-        note(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
+        write(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
     }
 
     /// The keys of the records of originals and their encoded variants that are in memory.
@@ -316,20 +308,15 @@ extension BrokerState {
         while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
     }
 
-    private mutating func note(
-        _ content: SharedRecord.Content, milliseconds: Int, key: String, for user: JobOwner.User,
-        ending lease: SharedTier.Lease?
-    ) {
-        guard let worker = supervision.available(.tier), tier.mayWrite(0, for: user) else { return release(lease) }
-        write(content, milliseconds: milliseconds, key: key, nil, 0, for: user, ending: lease, on: worker)
-    }
-
+    /// Writes a record, with the bytes of a buffer or without, and ends a lease; only the latter if no record can be written now.
     private mutating func write(
-        _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID?, _ bytes: Int,
-        for user: JobOwner.User, ending lease: SharedTier.Lease?, on worker: WorkerID
+        _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID? = nil, _ bytes: Int = 0,
+        for user: JobOwner.User, ending lease: SharedTier.Lease?
     ) {
+        guard let worker = supervision.available(.tier), tier.mayWrite(bytes, for: user) else { return release(lease) }
         let job = jobIDs.next()
         let expires = now.unixMs + min(milliseconds, SharedRecord.longestLifetime)
+        if let body { memory.hold(body, bytes: bytes) }
         tier.beginWriting(body, bytes: bytes, for: user, as: job)
         supervision.assign(job, to: worker)
         actions.append(

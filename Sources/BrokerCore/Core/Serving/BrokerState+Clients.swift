@@ -276,7 +276,7 @@ extension BrokerState {
         guard tier.includesDisk, canLookUp else {
             return reply(.cleared(id: id, removed: removed, bytes: bytes), to: client)
         }
-        endLookups { _ in true }
+        endLookups()
         let requester = began(id, of: client)
         ask(.clear(requester, olderThanSeconds: olderThanSeconds, removed: removed, bytes: bytes))
     }

@@ -573,9 +573,6 @@ extension BrokerState {
         if case .store = waiter.purpose { dropRemoved(memory.remove(waiter.key)) }
     }
 
-    /// Ends a request of the broker's own.
-    mutating func finishRefresh(_ id: WaiterID) { _ = requests.unregister(id) }
-
     private mutating func unregister(_ waiter: Waiter) {
         guard requests.unregister(waiter.id) else { return }
         if let file = waiter.file { release(file) }
