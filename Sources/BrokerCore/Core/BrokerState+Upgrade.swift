@@ -128,7 +128,6 @@ extension BrokerState {
         return pixels.areResult(of: transform)
     }
 
-    /// Takes over what another process knew of a client that is connected to this one.
     package mutating func restore(_ kept: KeptClient, of client: ClientID) {
         // Also if this process makes no segments: the client has those of the other.
         if kept.mapsSegments { clients.mapsSegments(client, in: kept.namespace) }

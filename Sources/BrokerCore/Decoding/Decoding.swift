@@ -107,7 +107,6 @@ package struct Decoding {
     static let brokenDecoders = WireError(
         .decoderUnavailable, "Decoders do not start; no new image is decoded for a while.", retryAfterMs: 10_000)
 
-    /// Whether such images of a family are paused, because decoders died of others.
     func isPaused(_ responsible: Responsible, _ family: CodecFamily = .plain, at now: Instant) -> Bool {
         ledgers[family]?.pause(of: responsible, at: now) != nil
     }
@@ -149,7 +148,6 @@ package struct Decoding {
         foreignFormats[content.digest].map { CodecFamily($0) } ?? .plain
     }
 
-    /// The format of bytes that another family than the plain one decodes; nil for others.
     func foreignFormat(of content: ContentKey) -> ImageFormat? { foreignFormats[content.digest] }
 
     /// Notes the format of bytes that another family than the plain one decodes.
@@ -161,7 +159,6 @@ package struct Decoding {
         }
     }
 
-    /// The families other than the plain one whose decodings are queued, in their order.
     var queuedFamilies: [CodecFamily] {
         familyQueues.isEmpty ? [] : CodecFamily.optional.filter { familyQueues[$0] != nil }
     }
@@ -336,7 +333,6 @@ package struct Decoding {
     /// The decoding that goes along with an identification.
     func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
 
-    /// Whether `early` can be the result of the decoding that goes along with an identification.
     func expects(_ early: EarlyResult, of job: JobID) -> Bool {
         guard let order = self.early(of: job), let transform = order.form.transform else { return false }
         let (plan, result) = (early.plan, early.result)
@@ -585,7 +581,6 @@ package struct Decoding {
             .map { $0 <= now } ?? false
     }
 
-    /// Whether a job is a decoding, a partial decoding or an identification that has not ended.
     func contains(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil || isIdentification(job) }
 
     // MARK: Lost workers

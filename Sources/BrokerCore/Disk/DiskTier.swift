@@ -54,10 +54,8 @@ package struct DiskTier {
 
     func lacks(_ keys: [OriginalKey]) -> Bool { known.isComplete && !keys.contains(where: known.mayContain) }
 
-    /// Takes the hashes of keys that the cache process has, and whether these were the last.
     mutating func originalsKnown(_ hashes: [UInt64], isComplete: Bool) { known.report(hashes, isComplete: isComplete) }
 
-    /// Lets a waiter join a lookup; nil when none is running or queued for the same.
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key] else { return nil }
         lookups.change(job) {
@@ -295,7 +293,6 @@ package struct DiskTier {
     /// Whether a request, other than a lookup, is queued or running.
     func contains(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
     var isIdle: Bool { running.isEmpty && queued.isEmpty }
-    /// About how many deadlines still matter: one for each lookup and each request.
     var deadlineCount: Int { lookups.count + running.count + queued.count }
     /// The number of jobs that run on the cache process.
     var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }

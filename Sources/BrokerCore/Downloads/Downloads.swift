@@ -85,7 +85,6 @@ package struct Downloads {
     var queued: Int { queue.count + suspects.count }
     var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
-    /// Whether there is an active download of this key, queued, running or backing off.
     func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
 
     func needs(_ buffer: BufferID) -> Bool {

@@ -36,9 +36,7 @@ struct MemoryIndex {
         @Short var textBytes = 0
         /// Whether any of its originals came from the disk tier, and so any of its buffers may have.
         var isFromDisk = false
-        /// The originals with these bytes, the oldest first.
         var originals = SlotList()
-        /// The variants, the oldest first.
         var buffers = SlotList()
     }
 
@@ -82,7 +80,6 @@ struct MemoryIndex {
         var charge: Int { place == nil ? bytes : SegmentSpace.units(of: bytes) * SegmentSpace.unit }
     }
 
-    /// A form of buffers: most have one of few.
     private struct FormEntry: KeyedRecord {
         let key: Form
         /// The number of buffers.
@@ -157,7 +154,6 @@ struct MemoryIndex {
     private(set) var residentBytes = 0
     /// The charged bytes of the texts of keys, responses and headers: an index full of long URLs is full too.
     private(set) var textBytes = 0
-    /// The bytes of held buffers, resident or not.
     private(set) var heldBytes = 0
     private(set) var evictedBytes = 0
     var evictedBuffers: Int { buffers.count - order.count }
@@ -194,7 +190,6 @@ struct MemoryIndex {
         endSlots()
     }
 
-    /// The time of the clock by which responses age.
     func agingTime(_ instant: Instant) -> Instant { Instant(nanoseconds: instant.nanoseconds + suspended) }
 
     /// When the monotonic clock has this time, unless the machine is suspended before.
@@ -207,7 +202,6 @@ struct MemoryIndex {
 
     var entries: Int { order.count }
 
-    /// All buffers, resident or not.
     var bufferIDs: [BufferID] { buffers.map(\.key) }
 
     func record(of buffer: BufferID) -> Buffer? {
@@ -294,7 +288,6 @@ struct MemoryIndex {
     /// Returns whether anything made of these bytes can be found.
     func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
 
-    /// Returns the originals with no variant requested since `time`.
     func keys(unusedSince time: Instant) -> [OriginalKey] {
         let used = Set(buffers.lazy.filter { $0.usedAt > time }.map(\.content))
         return originals.filter { !used.contains($0.content) }.map(\.key)
@@ -325,7 +318,6 @@ struct MemoryIndex {
         contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
 
-    /// The forms in which an image is in memory.
     func forms(of content: ContentKey) -> [Form] {
         contents.slot(of: content).map { contents[$0].buffers.map { form(of: buffers[$0]) } } ?? []
     }
@@ -401,7 +393,6 @@ struct MemoryIndex {
         return dropped
     }
 
-    /// Records that the disk tier has the bytes of an original, which are those in `body`.
     mutating func noteOnDisk(_ key: OriginalKey, _ body: BufferID) {
         guard let slot = originals.slot(of: key), originals[slot].content == buffers[body]?.content else { return }
         originals[slot].isOnDisk = true
@@ -622,7 +613,6 @@ struct MemoryIndex {
         return isWithinBudget && (hasOthers || !buffers[slot].isShared && !forms[buffers[slot].form].isBrief)
     }
 
-    /// Removes the bytes of an original if they are spare. Returns the buffer that was removed.
     mutating func dropSpareBody(of content: ContentKey) -> [BufferID] {
         buffer(VariantKey(content: content, form: .original)).map { dropSpare($0) } ?? []
     }

@@ -44,7 +44,6 @@ final class OriginStatement: Sendable {
 
     func isStale(at now: Instant) -> Bool { !policy.isFresh(atAge: age(at: now)) }
 
-    /// The time from which on the response is stale.
     var freshUntil: Instant { bornAt.adding(milliseconds: policy.lifetime * 1000) }
 
     /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these headers

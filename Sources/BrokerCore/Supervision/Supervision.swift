@@ -113,7 +113,6 @@ package struct Supervision {
 
     func available(_ kind: WorkerKind) -> WorkerID? { self[kind].available }
 
-    /// The decode worker for the next job of a user that is brief; nil when all are busy.
     func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? { decode.available(forBriefJobOf: user) }
 
     /// Gives a decode worker with brief jobs no more until those have ended. Returns whether it has several.
@@ -140,7 +139,6 @@ package struct Supervision {
 
     func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
 
-    /// The number of jobs that run on workers of families other than the plain one.
     var runningLoaderJobs: Int { loaders.values.reduce(0) { $0 + $1.runningJobs } }
 
     var neededFamilies: some Sequence<CodecFamily> { loaders.keys }

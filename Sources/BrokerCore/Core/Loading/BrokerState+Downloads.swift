@@ -303,7 +303,6 @@ extension BrokerState {
         return body
     }
 
-    /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
     mutating func serve(
         _ waiting: JobWaiters, _ original: OriginalFacts, from body: BufferID, key: OriginalKey?,
         reportingProgress bytes: Int? = nil
@@ -500,7 +499,6 @@ extension BrokerState {
         }
     }
 
-    /// Counts a transfer that has ended, in the accounts of its origin and its user.
     private mutating func count(_ download: Download, bytes: Int, status: Int?, hasFailed: Bool = false) {
         guard let transfer = download.transfer else { return }
         let microseconds = now.instant.microseconds(since: transfer.startedAt)

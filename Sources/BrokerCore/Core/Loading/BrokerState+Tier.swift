@@ -282,7 +282,6 @@ extension BrokerState {
         write(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
     }
 
-    /// The keys of the records of originals and their encoded variants that are in memory.
     func sharedKeys(of contents: Set<ContentKey>) -> Set<String> {
         guard limits.usesSharedTier else { return [] }
         return contents.reduce(into: []) { keys, content in

@@ -498,7 +498,6 @@ extension BrokerState {
         if let placement { actions.append(.moveIntoSegment(buffer, placement)) }
     }
 
-    /// Counts how a client's `get` ended: for all clients, for its user, and for its program.
     mutating func countEnd(of waiter: Waiter, _ outcome: StatsReport.Figure) {
         counters.add(for: waiter.uid) { $0.count(outcome) }
         guard let program = waiter.program else { return }
@@ -621,7 +620,6 @@ extension BrokerState {
         advance(id)
     }
 
-    /// The stale original that may be served in place of an error; nil without one.
     mutating func staleOriginal(for id: WaiterID, after error: WireError, known: OriginalFacts?) -> OriginalFacts? {
         guard let waiter = requests[id] else { return nil }
         let mode = waiter.request.options.cache
