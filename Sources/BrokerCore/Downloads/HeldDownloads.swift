@@ -12,14 +12,7 @@ struct HeldDownloads {
         var released: Set<JobID> = []
     }
 
-    private struct Place {
-        let key: HostTable.Key
-        let level: Int
-        let client: ClientID?
-        let rank: Int
-
-        var standing: RoundRobinQueue.Standing { RoundRobinQueue.Standing(client: client, rank: rank) }
-    }
+    private typealias Place = (key: HostTable.Key, level: Int, standing: RoundRobinQueue.Standing)
 
     private var lines: [HostTable.Key: Line] = [:]
     private var places: [JobID: Place] = [:]
@@ -48,17 +41,15 @@ struct HeldDownloads {
     mutating func hold(_ job: JobID, _ key: HostTable.Key, priority: GetOptions.Priority, client: ClientID?) {
         ended(job)
         lastRank += 1
-        insert(job, Place(key: key, level: UserQueue.level(of: priority), client: client, rank: lastRank))
+        let standing = RoundRobinQueue.Standing(client: client, rank: lastRank)
+        insert(job, (key, UserQueue.level(of: priority), standing))
         changed.enter(key)
     }
 
     mutating func change(_ job: JobID, to priority: GetOptions.Priority) {
         guard let place = places[job] else { return }
         lines.change(place.key) { $0.waiting.remove(job, at: place.level) }
-        insert(
-            job,
-            Place(
-                key: place.key, level: UserQueue.level(of: priority), client: place.client, rank: place.rank))
+        insert(job, (place.key, UserQueue.level(of: priority), place.standing))
     }
 
     private mutating func insert(_ job: JobID, _ place: Place) {

@@ -21,41 +21,6 @@ struct OriginalKey: Hashable, Sendable {
     /// Not 0 for an original that no request can ask for: uploaded bytes that are not validated yet.
     private(set) var nonce = 0
 
-    init(_ request: GetRequest, uid: UInt32) {
-        url = request.url
-        let options = request.options
-        cacheKey = options.cacheKey
-        cookies = options.cookies
-        // No name contains a colon, and no line a line break, so the text is unambiguous.
-        headers =
-            options.headers.isEmpty
-            ? nil
-            : ContentDigest(
-                hexadecimal: SHA256.hexadecimalDigest(
-                    of: options.headers.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8))
-        allowInvalidCertificates = options.allowInvalidCertificates
-        credentials = options.credentials.map {
-            // A user name contains no colon, so the text is unambiguous.
-            SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
-        }
-        let isPersonal =
-            credentials != nil || cookies || cacheKey != nil
-            || options.headers.contains { RequestHeaders.personal.contains($0.name) }
-        owner = isPersonal ? uid : nil
-    }
-
-    /// A key of another process.
-    init(
-        url: SourceURL, cacheKey: String?, headers: ContentDigest?, credentials: String?, cookies: Bool,
-        allowInvalidCertificates: Bool, owner: UInt32?
-    ) {
-        self.url = url
-        self.cacheKey = cacheKey
-        self.headers = headers
-        self.credentials = credentials
-        (self.cookies, self.allowInvalidCertificates, self.owner) = (cookies, allowInvalidCertificates, owner)
-    }
-
     /// Returns the same original as loaded from another URL.
     func loaded(from url: SourceURL) -> OriginalKey {
         var key = self
@@ -115,6 +80,26 @@ struct OriginalKey: Hashable, Sendable {
         if cookies { lines.append("cookies") }
         if allowInvalidCertificates { lines.append("any certificate") }
         return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+    }
+}
+
+extension OriginalKey {
+    init(_ request: GetRequest, uid: UInt32) {
+        let options = request.options
+        // No name contains a colon, and no line a line break, so the text is unambiguous.
+        let lines = options.headers.map { "\($0.name): \($0.value)" }
+        let headers = lines.isEmpty ? nil : SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+        let credentials = options.credentials.map {
+            // A user name contains no colon, so the text is unambiguous.
+            SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
+        }
+        let isPersonal =
+            credentials != nil || options.cookies || options.cacheKey != nil
+            || options.headers.contains { RequestHeaders.personal.contains($0.name) }
+        self.init(
+            url: request.url, cacheKey: options.cacheKey, headers: headers.flatMap(ContentDigest.init(hexadecimal:)),
+            credentials: credentials, cookies: options.cookies,
+            allowInvalidCertificates: options.allowInvalidCertificates, owner: isPersonal ? uid : nil)
     }
 }
 
