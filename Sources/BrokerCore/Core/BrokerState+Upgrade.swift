@@ -30,9 +30,7 @@ extension BrokerState {
         if known.requests.isEmpty { reject(nil, of: client, with: error) }
         for id in known.prefetches { failPrefetch(id, error) }
         for id in known.gets + known.stores.sorted() { leaveJobAndFail(id, error) }
-        for id in known.others where clients.ended(id, of: client) {
-            reject(id, of: client, with: error)
-        }
+        for id in known.others where clients.ended(id, of: client) { reject(id, of: client, with: error) }
         actions.append(.close(client))
     }
 

@@ -307,12 +307,12 @@ extension BrokerState {
 
     /// Discards everything made of some bytes, wherever memory knows of it; everything, if not all are noted.
     private mutating func discard(_ noted: WorkerResults.Contents) {
-        let contents = noted.isComplete ? noted.keys : memory.contentKeys(fromDiskOnly: false)
+        let contents = noted ?? memory.contentKeys(fromDiskOnly: false)
         removeShared(sharedKeys(of: contents), later: true)
         removeFromMemory(contents)
         // Also while the cache process is restarted: the files stay, and the next process finds them.
         if limits.usesDisk {
-            if !noted.isComplete {
+            if noted == nil {
                 ask(.emptying)
             } else if !contents.isEmpty {
                 ask(.discard(digests: contents.map(\.digest.hexadecimal)))

@@ -376,9 +376,7 @@ package struct Downloads {
         if silent.isEmpty || queue.isEmpty || yielding.map(isStopping) == true { return nil }
         let isFree = isWorkerFree()
         for job in silent.sorted() where self[job] != nil {
-            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isFree) else {
-                continue
-            }
+            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isFree) else { continue }
             silent.remove(job)
             queue.yieldTurn(of: job)
             yielding = job

@@ -276,9 +276,7 @@ struct Waiter {
     func spans(at now: Instant) -> [TraceSpan] {
         guard request.options.trace else { return [] }
         var waiter = self
-        if tracedUntil < now {
-            waiter.add(.queue, from: tracedUntil, now.microseconds(since: tracedUntil))
-        }
+        if tracedUntil < now { waiter.add(.queue, from: tracedUntil, now.microseconds(since: tracedUntil)) }
         waiter.add(.reply, from: now, 0)
         return waiter.trace
     }

@@ -338,9 +338,7 @@ struct WorkerPool {
     }
 
     func brokenInvariant() -> String? {
-        if contains(where: { $0.jobs.count > max(briefCapacity, capacity) }) {
-            return "too many jobs on one"
-        }
+        if contains(where: { $0.jobs.count > max(briefCapacity, capacity) }) { return "too many jobs on one" }
         if contains(where: { $0.jobs.count > capacity && $0.isExclusive }) { return "an exclusive job among others" }
         if staying > target { return "too many" }
         if count(where: { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty }) > size {

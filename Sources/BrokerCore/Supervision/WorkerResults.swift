@@ -3,12 +3,8 @@
 /// Download and decode workers are retired (`BrokerLimits.jobsOfAWorker`) long before `BrokerLimits.contentsOfAWorker` is reached.
 /// The process of the shared tier is not.
 struct WorkerResults {
-    struct Contents: Equatable {
-        /// The contents; none when there were too many.
-        fileprivate(set) var keys: Set<ContentKey> = []
-        /// Whether all are noted. Otherwise it may have contributed to anything.
-        fileprivate(set) var isComplete = true
-    }
+    /// The contents to which one worker has contributed; nil when there were too many, so that it may have contributed to anything.
+    typealias Contents = Set<ContentKey>?
 
     private let limit: Int
     private var contents: [WorkerID: Contents] = [:]
@@ -19,14 +15,13 @@ struct WorkerResults {
     /// Notes that a worker has downloaded, confirmed, identified or decoded these bytes.
     mutating func note(_ content: ContentKey, of worker: WorkerID) {
         let limit = limit
-        contents.change(worker, default: Contents()) {
-            if !$0.isComplete { return }
-            $0.keys.insert(content)
-            if $0.keys.count > limit { $0 = Contents(keys: [], isComplete: false) }
+        contents.change(worker, default: []) {
+            $0?.insert(content)
+            if $0?.count ?? 0 > limit { $0 = nil }
         }
     }
 
-    mutating func take(of worker: WorkerID) -> Contents { contents.removeValue(forKey: worker) ?? Contents() }
+    mutating func take(of worker: WorkerID) -> Contents { contents.removeValue(forKey: worker) ?? [] }
 
     var workers: Set<WorkerID> { Set(contents.keys) }
 }

@@ -178,9 +178,7 @@ extension KeptState {
     ///
     /// - Throws: `StateRefusal`.
     package init(decoding bytes: [UInt8]) throws(StateRefusal) {
-        guard bytes.count >= Self.footerLength, bytes.suffix(8).elementsEqual(Self.magic.utf8) else {
-            throw .noState
-        }
+        guard bytes.count >= Self.footerLength, bytes.suffix(8).elementsEqual(Self.magic.utf8) else { throw .noState }
         let footer = bytes.suffix(Self.footerLength)
         let start = footer.startIndex
         guard footer[(start + 80)..<(start + 88)].elementsEqual(Self.digits(Self.version, 8).utf8) else {

@@ -116,9 +116,7 @@ extension BrokerState {
             let download = downloads.progressed(job, received: received, at: now.instant)
         else { return }
         evictToFit()
-        for waiter in download.waiters {
-            reportProgress(download.received, expected, to: waiter.id)
-        }
+        for waiter in download.waiters { reportProgress(download.received, expected, to: waiter.id) }
         renderPart(of: job)
     }
 

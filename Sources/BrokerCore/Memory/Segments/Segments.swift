@@ -38,10 +38,7 @@ package struct Segments {
         package let place: Place
     }
 
-    struct Ended: Equatable {
-        let number: Int
-        let bytes: Int
-    }
+    typealias Ended = (number: Int, bytes: Int)
 
     private struct Segment {
         let owner: SegmentOwner
@@ -229,7 +226,7 @@ package struct Segments {
         if numbers[segment.owner]!.isEmpty { numbers[segment.owner] = nil }
         let bytes = segment.space.count * SegmentSpace.unit
         totalBytes -= bytes
-        return Ended(number: number, bytes: bytes)
+        return (number, bytes)
     }
 
     /// Returns an owner's units in segments that get images: those that are free, and all.
