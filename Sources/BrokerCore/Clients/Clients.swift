@@ -173,8 +173,7 @@ package struct Clients {
         case nil: return nil
         case .share where unanswered >= Self.guaranteedRequests || requests.taken(by: client.uid) > client.weight:
             return WireError(.quotaExceeded, "Too many requests of this client, or of its user, are pending already.")
-        case .share, .exhausted:
-            return WireError(.overloaded, "Too many requests are pending already.")
+        case .share, .exhausted: return WireError(.overloaded, "Too many requests are pending already.")
         }
     }
 

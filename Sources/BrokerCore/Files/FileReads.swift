@@ -220,11 +220,9 @@ package enum FileReadFailure: Equatable {
     /// The error for the request whose file it was.
     var error: WireError {
         switch self {
-        case .changed:
-            WireError(.transferFailed, "The file was changed while it was read.")
+        case .changed: WireError(.transferFailed, "The file was changed while it was read.")
         case .unreadable(let reason): WireError(.badRequest, "The descriptor cannot be read: \(reason).")
-        case .failed(let reason):
-            WireError(.transferFailed, "The file could not be read: \(reason).")
+        case .failed(let reason): WireError(.transferFailed, "The file could not be read: \(reason).")
         case .lost: WireError(.transferFailed, "The process that read the file has ended.")
         case .noMemory(let reason): WireError(.outOfMemory, "There is no room for the file: \(reason).")
         }

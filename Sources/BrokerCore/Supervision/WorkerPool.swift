@@ -44,6 +44,13 @@ struct WorkerPool {
         var canWork: Bool { isReady && !hasHungUp && !isCondemned && !isRetiring }
         var isIdle: Bool { canWork && jobs.isEmpty }
         var jobsEnded: Int { jobsTaken - jobs.count }
+
+        /// For the report.
+        var stateName: String {
+            if !isReady { return "starting" }
+            if isRetiring || isCondemned || hasHungUp || isExiting { return "ending" }
+            return jobs.isEmpty ? "idle" : "busy"
+        }
     }
 
     /// The most workers that are busy at once.

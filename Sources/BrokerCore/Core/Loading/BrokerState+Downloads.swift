@@ -382,8 +382,15 @@ extension BrokerState {
         let isPermitted =
             origin.policy.storability == .shared || origin.policy.storability == .personal && key.owner != nil
         if isOther || !isPermitted {
+            // It is another version (RFC 9111, section 4.3.4) or must not be stored as before.
             release(lease)
-            return downloadInstead(download)
+            if !download.waiters.isEmpty { forget(key) }
+            for id in download.waiters.map(\.id) {
+                requests.endStage(id)
+                requests.rejectOriginal(of: id)
+                self.download(for: id)
+            }
+            return
         }
         var original = OriginalFacts(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
@@ -407,16 +414,6 @@ extension BrokerState {
             advance(id)
         }
         drop(memory.dropSpareBody(of: known.content))
-    }
-
-    /// Downloads a confirmed original anew: another version (RFC 9111, section 4.3.4), or not to be stored.
-    private mutating func downloadInstead(_ download: Download) {
-        if !download.waiters.isEmpty { forget(download.original) }
-        for id in download.waiters.map(\.id) {
-            requests.endStage(id)
-            requests.rejectOriginal(of: id)
-            self.download(for: id)
-        }
     }
 
     private static func isStrong(_ etag: String?) -> Bool { etag.map { !$0.hasPrefix("W/") } ?? false }

@@ -219,11 +219,3 @@ extension BrokerState {
     /// Whether the broker has condemned a worker, so that its reports do not count any more.
     package mutating func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
 }
-
-extension WorkerPool.Worker {
-    fileprivate var stateName: String {
-        if !isReady { return "starting" }
-        if isRetiring || isCondemned || hasHungUp || isExiting { return "ending" }
-        return jobs.isEmpty ? "idle" : "busy"
-    }
-}

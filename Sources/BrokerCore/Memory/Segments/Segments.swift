@@ -130,7 +130,9 @@ package struct Segments {
         if hasRoom(for: units, owner) {
             if let place = fill(buffer, units: units, of: owner) { return Placement(place: place) }
         }
-        if mayBegin(owner), let placement = insertIntoNew(buffer, units: units, for: owner, mostNew: mostNew) {
+        // A lease of a few bytes keeps a whole segment, and a user can have any number of mount namespaces.
+        let mayBegin = numbers[owner] != nil || numbers.keys.count { $0.uid == owner.uid } < Self.mostOwnersOfUser
+        if mayBegin, let placement = insertIntoNew(buffer, units: units, for: owner, mostNew: mostNew) {
             return placement
         }
         return hasRoom(for: units, owner) ? makeRoom(for: buffer, units: units, of: owner) : nil
@@ -278,12 +280,6 @@ package struct Segments {
         for piece in leaving { changeSpace(of: number) { $0.remove(at: Int(piece.start)) } }
         guard let start = changeSpace(of: number, { $0.insert(buffer, units: units) }) else { return nil }
         return Placement(moves: moves, dropped: dropped, place: Self.place(number, start))
-    }
-
-    /// Whether an owner has segments, or may have its first: a lease of a few bytes keeps a whole segment, and a user can have any
-    /// number of mount namespaces.
-    private func mayBegin(_ owner: SegmentOwner) -> Bool {
-        numbers[owner] != nil || numbers.keys.count { $0.uid == owner.uid } < Self.mostOwnersOfUser
     }
 
     private static let mostOwnersOfUser = 16
