@@ -15,9 +15,7 @@ package struct Reconfiguration {
         limits: BrokerLimits, isAllowedAddress: @escaping (String) -> Bool, replacesFetchers: Bool,
         report: ReloadReport
     ) {
-        self.limits = limits
-        self.isAllowedAddress = isAllowedAddress
-        self.replacesFetchers = replacesFetchers
-        self.report = report
+        (self.limits, self.isAllowedAddress) = (limits, isAllowedAddress)
+        (self.replacesFetchers, self.report) = (replacesFetchers, report)
     }
 }

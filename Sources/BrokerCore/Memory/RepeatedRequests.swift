@@ -24,14 +24,9 @@ final class RepeatedRequest: Sendable {
         uid: UInt32, text: [UInt8], key: OriginalKey, image: ImageReply, buffer: BufferID, freshUntil: Instant,
         revision: Int
     ) {
-        self.uid = uid
-        self.text = text
-        self.key = key
-        self.buffer = buffer
-        self.freshUntil = freshUntil
-        self.revision = revision
-        bytes = image.bufferBytes
-        segment = image.segment
+        (self.uid, self.text, self.key, self.buffer) = (uid, text, key, buffer)
+        (self.freshUntil, self.revision) = (freshUntil, revision)
+        (bytes, segment) = (image.bufferBytes, image.segment)
         var image = image
         (image.descriptors, image.segmentBytes) = (0, nil)
         answer = Reply.restOfImage(image)

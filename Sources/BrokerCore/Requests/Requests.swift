@@ -279,13 +279,8 @@ struct Prefetch {
         options.delivery = .none
         options.progress = false
         options.staleFirst = false
-        self.client = client
-        self.request = request.id
-        self.uid = uid
-        self.options = options
-        total = request.urls.count
-        remaining = request.urls[...]
-        weight = request.weight
+        (self.client, self.request, self.uid, self.options) = (client, request.id, uid, options)
+        (total, remaining, weight) = (request.urls.count, request.urls[...], request.weight)
     }
 
     var progress: Reply { .prefetched(id: request, done: done, failed: failed, total: total) }

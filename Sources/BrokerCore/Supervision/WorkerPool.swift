@@ -92,12 +92,8 @@ struct WorkerPool {
         size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max,
         isOnDemand: Bool = false
     ) {
-        self.size = size
-        self.spares = size == 0 ? 0 : spares
-        self.capacity = capacity
-        self.briefCapacity = briefCapacity
-        self.jobsOfALife = jobsOfALife
-        self.isOnDemand = isOnDemand
+        (self.size, self.spares, self.isOnDemand) = (size, size == 0 ? 0 : spares, isOnDemand)
+        (self.capacity, self.briefCapacity, self.jobsOfALife) = (capacity, briefCapacity, jobsOfALife)
     }
 
     /// The number of `staying` workers wanted.

@@ -75,10 +75,7 @@ package struct KeptBuffer: Equatable, Sendable, FieldList {
         /// The memfd's inode, which no other memfd has while the machine runs.
         package var inode: Int
 
-        package init(descriptor: Int?, inode: Int) {
-            self.descriptor = descriptor
-            self.inode = inode
-        }
+        package init(descriptor: Int?, inode: Int) { (self.descriptor, self.inode) = (descriptor, inode) }
 
         package static var blank: KeptBuffer.Place { KeptBuffer.Place(descriptor: nil, inode: 0) }
 

@@ -26,10 +26,7 @@ package struct KeptState: Equatable, Sendable {
         /// Processes that may not have exited yet.
         package var children: [Child] = []
 
-        package init(listener: Int, path: String) {
-            self.listener = listener
-            self.path = path
-        }
+        package init(listener: Int, path: String) { (self.listener, self.path) = (listener, path) }
 
         package static var blank: KeptState.Process { KeptState.Process(listener: 0, path: "") }
 

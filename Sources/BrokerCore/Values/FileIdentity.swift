@@ -45,8 +45,6 @@ package struct FileFacts: Equatable, Sendable {
     package var isLocal: Bool
 
     package init(_ identity: FileIdentity, isRecent: Bool, isLocal: Bool) {
-        self.identity = identity
-        self.isRecent = isRecent
-        self.isLocal = isLocal
+        (self.identity, self.isRecent, self.isLocal) = (identity, isRecent, isLocal)
     }
 }

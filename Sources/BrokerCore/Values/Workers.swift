@@ -63,7 +63,6 @@ package struct ExitCircumstances: Equatable {
     package var peakBytes: Int
 
     package init(isMemoryShort: Bool = false, peakBytes: Int = 0) {
-        self.isMemoryShort = isMemoryShort
-        self.peakBytes = peakBytes
+        (self.isMemoryShort, self.peakBytes) = (isMemoryShort, peakBytes)
     }
 }

@@ -4,13 +4,12 @@ import WorkerProtocol
 
 // The broker's account of itself, and the rules that always hold between machines.
 extension BrokerState {
-    var decodedFormats: [ImageFormat] {
-        ImageFormat.files.filter { CodecFamily($0) == .plain || limits.families.contains(CodecFamily($0)) }
-    }
-
     var hello: HelloReply {
+        let formats = ImageFormat.files.filter {
+            CodecFamily($0) == .plain || limits.families.contains(CodecFamily($0))
+        }
         var hello = HelloReply(
-            server: "imgbroker/\(ProductVersion.current)", formats: decodedFormats.map(\.rawValue),
+            server: "imgbroker/\(ProductVersion.current)", formats: formats.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
