@@ -38,8 +38,7 @@ package enum Action: Equatable {
     /// Hand over a download. Its product is made, but with a resumption it exists already.
     case startFetch(WorkerID, FetchJob)
     case stopFetch(WorkerID, JobID)
-    /// Have the digest of the bytes in a buffer computed, and the image decoded if it is small: into a product of
-    /// `room` bytes.
+    /// Have the digest of a buffer's bytes computed, and a small image decoded into a product of `room` bytes.
     case identify(WorkerID, JobID, BufferID, early: EarlyDecode?, room: Int)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Hand over the received part of a download's body, read-only.

@@ -203,8 +203,7 @@ package struct BrokerState {
         }
     }
 
-    /// Does what every event may have made due. `hasHeardTier` says that all answers of the shared tier's process by now were
-    /// received.
+    /// Does what may be due. `hasHeardTier`: all answers of the shared tier's process by now were received.
     private mutating func finishEvent(hasHeardTier: Bool) {
         meetDeadlines(hasHeardTier: hasHeardTier)
         admitDecodings()

@@ -58,8 +58,7 @@ package enum Event {
     case fetchFailed(WorkerID, JobID, FetchFailure)
     /// A transfer that was to be stopped writes no more.
     case fetchStopped(WorkerID, JobID, received: Int)
-    /// The digest of a body, 64 hexadecimal digits, the sealed result of its early decoding, and the format if another
-    /// program decodes it.
+    /// The digest of a body (64 digits), the sealed early result, and the format if another program decodes it.
     case identified(WorkerID, JobID, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
     /// Another program decodes the image of a decoding.
     case decodeForeign(WorkerID, JobID, ImageFormat)

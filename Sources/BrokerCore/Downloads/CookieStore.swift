@@ -40,8 +40,7 @@ struct CookieStore {
         if let cookie = cookies.removeValue(forKey: key) { bytes -= cookie.line.utf8.count }
     }
 
-    /// The identity of a line, which has seven fields: domain, whether it includes subdomains, path, whether it requires TLS,
-    /// expiry, name, value.
+    /// The identity of a line: domain, subdomains too, path, TLS only, expiry, name, value.
     private static func key(of line: String) -> ExactText? {
         guard line.utf8.count <= 8192, line.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }) else {
             return nil

@@ -136,8 +136,7 @@ struct EvictionQueue {
         return sparesHeld ? nil : evictHeld(from: pool)
     }
 
-    /// Looks at the element of a pool that comes up next: returns it if it is evicted; otherwise it stands aside, or was used and waits
-    /// anew.
+    /// Takes the element of a pool that comes up next: returns it if it is evicted, else puts it aside or back.
     mutating func evictFirst(from pool: Int, isHeld: (Int) -> Bool) -> Int? {
         guard pool < pools.count, let element = pools[pool].waiting.first else { return nil }
         takeFromWaiting(element)

@@ -23,8 +23,7 @@ struct MemoryBudget {
 
     var isShrunk: Bool { bytes < limit }
 
-    /// Shrinks the budget below `inUse`. Returns whether that evicts anything: it does not once the budget is at its least, a
-    /// sixteenth of the limit.
+    /// Shrinks the budget below `inUse`, down to a part of the limit. Returns whether that evicts anything.
     mutating func shrink(by shortage: Shortage, inUse: Int) -> Bool {
         let used = min(bytes, inUse)
         let (target, least) =

@@ -433,8 +433,7 @@ struct MemoryIndex {
             + (header?.facts.map { MemoryLayout<ImageFacts>.stride + ($0.profile?.utf8.count ?? 0) } ?? 0)
     }
 
-    /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. If a client gets it at once, it may be on
-    /// probation (`Admission`). Does not evict: the caller calls `evictToFit`.
+    /// Adds an unheld buffer to a known content; `microseconds` is the time to make it again. Evicts nothing.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
         worth microseconds: Int = 0, uses: Int = 1, isHandedOut: Bool = false, damage: String? = nil,

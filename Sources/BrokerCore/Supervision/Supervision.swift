@@ -167,8 +167,7 @@ package struct Supervision {
     /// Has download workers started for a download if they rest. Returns whether they did.
     mutating func wakeFetchers(at now: Instant) -> Bool { fetch.wake(at: now) }
 
-    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
-    /// others of that user.
+    /// Gives a job to a worker: `exclusively` without others until it ends, or with others of the user `brief`.
     mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil) {
         guard let kind = kind(of: worker) else { return }
         self[kind].assign(job, to: worker, exclusively: exclusively, brief: brief)

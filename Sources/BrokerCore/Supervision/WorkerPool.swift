@@ -73,16 +73,14 @@ struct WorkerPool {
     private var isWaking = false
     private var jobsGiven = 0
 
-    /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
-    /// without copying one.
+    /// In the order of their starts. All are looked at for every event: they are few, and none is copied.
     private(set) var workers: [Worker] = []
     /// Failures of the workers' own making without a healthy minute between them.
     private var failures = 0
     private var recentFailures: [Instant] = []
     private var lastFailure: Instant?
     private var notBefore: Instant?
-    /// The same for starts that only add a spare: the request that lost its worker is served first, and a start takes a
-    /// processor for milliseconds.
+    /// The same for starts that only add a spare: the request that lost its worker is served first.
     private var noSpareBefore: Instant?
     /// How many workers in a row were killed from outside before they became ready.
     private var lostStarts = 0

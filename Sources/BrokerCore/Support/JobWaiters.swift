@@ -74,8 +74,7 @@ struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
     func makeIterator() -> some IteratorProtocol<JobWaiter> { slots[head...].lazy.compactMap { $0 }.makeIterator() }
 }
 
-/// A waiter as the job that it waits for knows it: what the job needs to schedule itself and to time out. `Requests` has
-/// the waiter itself.
+/// The parts of a waiter that its job needs to schedule itself and to time out.
 struct JobWaiter {
     let id: WaiterID
     let client: ClientID

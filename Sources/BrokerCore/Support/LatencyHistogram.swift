@@ -1,7 +1,6 @@
 package import IPCProtocol
 
-/// A histogram of durations. Its buckets grow by an eighth, so a quantile is exact to 6 % at any magnitude, and a value costs
-/// one increment.
+/// A histogram of durations. Its buckets grow by an eighth, so a quantile is exact to 6 % at any magnitude.
 package struct LatencyHistogram {
     private static let steps = 8
     private var counts = [Int](repeating: 0, count: 64 * steps)

@@ -10,8 +10,7 @@ import SystemValues
 package struct SharedTier {
     /// A step for the caller; they are carried out in order.
     enum Outcome: Equatable {
-        /// The job, which has waited for the tier since then, goes on without it now: the download to the origin, the decoding to a
-        /// worker.
+        /// The job, which has waited since then, goes on without the tier: to its origin or to a worker.
         case goOn(JobID, since: Instant)
         /// `timePassed` is to be called then.
         case wake(JobID, at: Instant)

@@ -3,8 +3,7 @@ internal import DiskRecords
 internal import IPCProtocol
 package import JSONCoding
 
-/// What a broker hands over to the process that takes its place: by `execve`, or after its end by the descriptor store of
-/// the service manager.
+/// The state for the next process: by `execve`, or by the descriptor store of the service manager.
 package struct KeptState: Equatable, Sendable {
     /// The listening socket and other descriptors, which only a process that takes the broker's place inherits.
     package struct Process: Equatable, Sendable, FieldList {

@@ -152,8 +152,7 @@ extension BrokerState {
         return isFresh ? (response, digest) : nil
     }
 
-    /// Loads from the origin what a record has other bytes of than it states. They are identified anyway, so `imgtier` computes no
-    /// digest of its own.
+    /// Loads bytes from the origin that a record states wrongly; `imgtier` computes no digest of its own.
     mutating func sharedDamaged(_ download: Download, _ body: BufferID) {
         drop([body])
         notify(.tier) { .rejectShared($0, key: download.original.word) }

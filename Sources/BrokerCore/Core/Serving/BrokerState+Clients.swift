@@ -421,8 +421,7 @@ extension BrokerState {
         return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")
     }
 
-    /// The response assumed for stored bytes and for those of a file, which has another key once it is changed: fresh for a
-    /// year.
+    /// The response assumed for stored bytes, and for a file, which has another key once changed: a fresh one.
     func storedStatement(contentType: String?, for key: OriginalKey) -> OriginStatement {
         let response = Self.storedResponse(contentType: contentType, at: now.unixMs)
         return statement(response, for: key, varyKey: nil)

@@ -137,22 +137,15 @@ extension BrokerState {
     /// The first rule that does not hold, within or between machines; nil when all do. Walks over every table.
     func brokenInvariant() -> String? {
         if let broken = brokenOutcomes() { return broken }
+        let ofClients = clients.brokenInvariant(
+            getWeight: { requests[$0]?.weight }, prefetchWeight: { requests[$0]?.weight })
+        let decoders = CodecFamily.allCases.map { (kind: WorkerKind.decoder(of: $0), jobs: decoding.running($0)) }
         for (machine, broken) in [
             ("memory index", memory.brokenInvariant()), ("downloads", downloads.brokenInvariant()),
-            ("files", files.brokenInvariant()),
-            ("decoding", decoding.brokenInvariant()), ("disk tier", disk.brokenInvariant()),
-            ("shared tier", tier.brokenInvariant()),
-            (
-                "clients",
-                clients.brokenInvariant(getWeight: { requests[$0]?.weight }, prefetchWeight: { requests[$0]?.weight })
-            ),
+            ("files", files.brokenInvariant()), ("decoding", decoding.brokenInvariant()),
+            ("disk tier", disk.brokenInvariant()), ("shared tier", tier.brokenInvariant()), ("clients", ofClients),
             ("requests", requests.brokenInvariant(isOwned: isOwned, waits: isWaiting)),
-            (
-                "supervision",
-                supervision.brokenInvariant(
-                    running: [(.fetch, downloads.running)]
-                        + CodecFamily.allCases.map { (.decoder(of: $0), decoding.running($0)) })
-            ),
+            ("supervision", supervision.brokenInvariant(running: [(.fetch, downloads.running)] + decoders)),
         ] {
             if let broken { return "\(machine): \(broken)" }
         }
