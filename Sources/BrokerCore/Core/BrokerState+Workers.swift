@@ -286,8 +286,7 @@ extension BrokerState {
         if supervision.contains(worker) { results.note(content, of: worker) }
     }
 
-    /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs. Failures may have been
-    /// invented, and are few: all are forgotten.
+    /// Discards what a compromised worker has contributed. Leases stay; failures, which are few, may be invented.
     private mutating func discardResults(of worker: WorkerID, _ kind: WorkerKind, _ contents: WorkerResults.Contents) {
         _ = recentFailures.clear(url: nil)
         switch kind {

@@ -2,8 +2,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The decoding of an original into a variant. It belongs to no client; one whose last waiter left while it ran is
-/// finished all the same, for the next request.
+/// The decoding of an original into a variant. Without waiters, one that runs is finished for the next request.
 struct Decode {
     /// Where a decoding is on its worker.
     struct Run {

@@ -296,8 +296,7 @@ package struct Decoding {
 
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
-    /// Starts an identification that was popped, on a worker. Returns the bytes, and the decoding in `form` that goes along
-    /// if nothing speaks against it, with `room` for its result.
+    /// Starts an identification. Returns the bytes, and the decoding in `form` that may go along, into `room`.
     mutating func start(
         identification job: JobID, on worker: WorkerID, as form: Form?, responsible: Responsible?, room: Int,
         at now: Moment

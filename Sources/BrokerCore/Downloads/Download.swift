@@ -5,8 +5,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The identity of a download. A forced one (`reload`, `no-store`) never asks whether the cached original is still good, so
-/// it is another download than one that may.
+/// The identity of a download: a forced one (`reload`, `no-store`) never asks whether the cached one is good.
 struct DownloadKey: Hashable {
     let original: OriginalKey
     let isForced: Bool
@@ -73,8 +72,7 @@ struct Download {
     var patience: HostTable.Key?
     /// The bytes received; they are reserved memory.
     var received = 0
-    /// When the shared tier was asked for the bytes, if they came from there, and the digest that the record states. Another one
-    /// shows that the record is damaged.
+    /// When the shared tier was asked for the bytes, if it had them, and their digest in its record.
     var shared: SharedBody?
     /// The workers that have written to the product. Those of them that still run may turn out to be compromised.
     var writers: Set<WorkerID> = []

@@ -465,9 +465,8 @@ package struct Downloads {
         return (restarting, outcomes)
     }
 
-    /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
-    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all waiters give
-    /// up before; nil if it has failed.
+    /// Notes a failed transfer of `received` bytes. Returns what follows if the download goes on, continued where it
+    /// was cut short or retried after a pause; nil if it has failed.
     mutating func failed(_ job: JobID, _ error: WireError, received: Int, at now: Instant) -> [Outcome]? {
         guard let before = self[job] else { return nil }
         blame(before, error, at: now)
@@ -635,8 +634,7 @@ package struct Downloads {
 
     // MARK: Origins
 
-    /// For how many milliseconds the origin must not be asked, if a request that gives up at `deadline` fails for that at once;
-    /// nil when the origin may be asked before.
+    /// The milliseconds for which the origin must not be asked, if a request until `deadline` fails for that.
     func delay(of origin: String, for user: UInt32, until deadline: Instant, at now: Instant) -> Int? {
         let key = HostTable.Key(origin: origin, user: user)
         if let refusal = hosts.refusal(of: key, at: now) { return refusal }
@@ -661,9 +659,8 @@ package struct Downloads {
 
     // MARK: Kept bodies
 
-    /// Keeps the beginning of a body in memory for a later request; its bytes stay reserved. Returns nil when it is
-    /// not kept: nothing that can be continued was received, it is too long or not cacheable, another beginning of the original
-    /// is kept already, or the broker is draining.
+    /// Keeps the beginning of a body for a later request; its bytes stay reserved. Returns nil if it cannot be
+    /// continued, is too long or not cacheable, or there is one already.
     private mutating func keepBody(of job: JobID, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
             download.received > 0, download.body == nil, !download.isCompromised, limits.maxKeptBodies > 0,

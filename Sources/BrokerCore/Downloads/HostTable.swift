@@ -60,8 +60,7 @@ struct HostTable {
 
     var count: Int { hosts.count }
 
-    /// Admits a transfer now, or returns the milliseconds after which to ask again. A half-open breaker admits one transfer,
-    /// and no other until its outcome is known.
+    /// Admits a transfer, or returns the milliseconds to wait. A half-open breaker admits one until its outcome.
     mutating func admit(_ origin: Key, at now: Instant) -> Int? {
         if let wait = refusal(of: origin, at: now) { return wait }
         guard hosts[origin] != nil else { return nil }
@@ -161,8 +160,7 @@ enum RetryPolicy {
     static let firstMilliseconds = 500
     static let longestMilliseconds = 60_000
 
-    /// Whether the failure is of a kind that is often over at once, and retries remain. `attempt` counts the transfers made,
-    /// this one included; `limit` is the number of retries.
+    /// Whether a failure is often over at once, and retries remain after `attempt` transfers, of `limit`.
     static func mayRetry(_ error: WireError, receivedBytes: Int, attempt: Int, limit: Int) -> Bool {
         guard attempt <= limit else { return false }
         return switch error.code {
@@ -184,8 +182,7 @@ enum RetryPolicy {
     }
 }
 
-/// The retry budget of an origin: ten retries at first, then one for each ten transfers, so that an origin whose transfers
-/// all fail is not asked twice for each.
+/// The retry budget of an origin: ten at first, then one for ten transfers, so that not all are made twice.
 struct RetryBudget {
     private static let transfersPerRetry = 10
     private static let full = 10 * transfersPerRetry

@@ -26,8 +26,7 @@ struct MemoryIndex {
         isResident: Bool, holders: Int
     )
 
-    /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
-    /// original and `insert` of its first buffer.
+    /// The entries of an original's bytes: at least one original and, after `insert` of both, one buffer.
     private struct Content: KeyedRecord {
         let key: ContentKey
         var bytes: Int
@@ -471,8 +470,7 @@ struct MemoryIndex {
 
     // MARK: Handing over
 
-    /// Returns the contents for another index. Originals that no request can name are left out, as are buffers with damage and those
-    /// with fewer than `least` bytes.
+    /// Returns the contents for another index: of what requests can name, without damage, of `least` bytes.
     func kept(atLeast least: Int = 0, at now: Instant) -> [KeptContent] {
         contents.compactMap { content -> KeptContent? in
             // Only memfds, which `least` asks for.
@@ -661,8 +659,7 @@ struct MemoryIndex {
     /// The most bytes that are moved at once out of segments that are to end.
     private static let mostMoved = 1 << 20
 
-    /// Gives a new buffer a place in the segments of an owner, for which others of that owner may be evicted; no place if it must have a
-    /// memfd. Returns also the buffers that were removed.
+    /// Gives a new buffer a place in an owner's segments, if it need not be a memfd. Others may be removed for it.
     mutating func place(
         _ buffer: BufferID, bytes: Int, for owner: SegmentOwner
     ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
@@ -752,8 +749,7 @@ struct MemoryIndex {
         return pool
     }
 
-    /// Moves a part of the images out of segments that are to end. Images in the way are removed, except `needed` ones; clients that hold
-    /// them have them mapped. Returns also those.
+    /// Moves a part of the images out of segments that are to end; returns those that had to be removed, too.
     mutating func moveOut(keeping needed: Set<BufferID>) -> (moves: [Segments.Move], dropped: [BufferID]) {
         let (moves, lost, ended) = segments.moveOut(mostBytes: Self.mostMoved, keeping: needed)
         moved(moves)
@@ -836,8 +832,7 @@ struct MemoryIndex {
         areBytesShort && entries > 0 || areDescriptorsShort && order.count(in: Pool.memfds) > 0
     }
 
-    /// Evicts for as long as `mustEvict`; held buffers only when all resident ones are held. Returns the buffers that were removed: those
-    /// without a holder.
+    /// Evicts while it must; held buffers only when all are held. Returns the removed ones, without a holder.
     mutating func evictToFit() -> [BufferID] {
         var dropped: [BufferID] = []
         while mustEvict {
@@ -914,8 +909,7 @@ struct MemoryIndex {
         return dropped
     }
 
-    /// Removes a buffer, and with the last one of a content also the originals that led to it. It is no later hit, even while it is
-    /// held. Returns it if it was there.
+    /// Removes a buffer, with the last of a content also its originals; it is no later hit. Returns it if present.
     mutating func remove(_ buffer: BufferID) -> [BufferID] {
         guard let slot = buffers.slot(of: buffer) else { return [] }
         validity.end(buffer)

@@ -13,8 +13,7 @@ final class OriginStatement: Sendable {
     let response: ResponseRecord
     /// The request fields that the response depends on, in canonical spelling; nil when it depends on none.
     let varyKey: String?
-    /// When the response's age was 0, on the monotonic clock and the suspensions of the machine (`MemoryIndex.agingTime`): changes
-    /// of the time of day do not make it younger or older.
+    /// When the response's age was 0, in `MemoryIndex.agingTime`, which changes of the time of day do not affect.
     let bornAt: Instant
 
     init(

@@ -32,8 +32,7 @@ package struct ValiditySlots {
         self.lastGeneration = lastGeneration
     }
 
-    /// Assigns a slot that says that `key` leads to `buffer` until `expiry`, or returns the slot that stands for them already.
-    /// Returns nil when no slot is left.
+    /// Returns the slot that says that `key` leads to `buffer` until `expiry`, or a new one; nil without any.
     mutating func assignSlot(to buffer: BufferID, for key: OriginalKey, until expiry: Instant) -> ImageReply.Slot? {
         if let slot = slotsByBuffer[buffer]?.first(where: { assignments[$0]?.key == key }) {
             return ImageReply.Slot(number: slot, generation: generations[slot])

@@ -152,8 +152,7 @@ package struct Requests {
         }
     }
 
-    /// Notes that the cached original is to be served, because the origin has confirmed it, or has failed. When its body has
-    /// left the memory, the disk tier is queried again.
+    /// Notes that the cached original is served. When its body has left the memory, the disk tier is queried again.
     mutating func serveOriginal(_ id: WaiterID, as trust: Waiter.Trust, isInMemory: Bool) {
         waiters.change(id) {
             $0.trust = trust

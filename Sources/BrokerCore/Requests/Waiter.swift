@@ -114,8 +114,7 @@ struct Waiter {
             retries: options.retries, isPatient: options.retries != 0 && options.alternatives.isEmpty, since: now)
     }
 
-    /// Goes on with the next alternative URL, as a request for that; false without one. Personal headers and credentials are left
-    /// out from the first other origin on, as after a redirect.
+    /// Goes on with the next alternative URL; false without one. Another origin's has no personal headers.
     mutating func takeAlternative() -> Bool {
         guard let next = request.options.alternatives.first else { return false }
         if next.origin != request.url.origin {

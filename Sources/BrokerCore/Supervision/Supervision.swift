@@ -267,8 +267,7 @@ package struct Supervision {
         if let kind = kind(of: worker) { self[kind].hungUp(worker) }
     }
 
-    /// Gives a worker that is exiting no more jobs, and takes `job` from it, which it was not told of. Returns the
-    /// worker's kind; nil when the worker does not run the job.
+    /// Takes `job` from a worker that was found exiting. Returns the worker's kind; nil if it has not the job.
     mutating func foundExiting(_ worker: WorkerID, before job: JobID, at now: Instant) -> WorkerKind? {
         guard let kind = kind(of: worker), self[kind].isRunning(job, on: worker) else { return nil }
         self[kind].foundExiting(worker, at: now)
@@ -276,8 +275,7 @@ package struct Supervision {
         return kind
     }
 
-    /// Condemns a worker: none of its reports count any more, and the caller kills it. The first cause counts. Returns
-    /// false for a worker that is gone.
+    /// Condemns a worker, which the caller kills: the first cause counts. Returns false for one that is gone.
     mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String, isForgiven: Bool = false) -> Bool {
         guard let kind = kind(of: worker) else { return false }
         let condemnation = WorkerPool.Condemnation(cause: cause, detail: detail, isForgiven: isForgiven)
@@ -356,6 +354,5 @@ package struct Supervision {
     }
 }
 
-/// A job on a worker, as the table of workers shows it: with the origin of the image, or another text for one without, and the
-/// user of its first waiter.
+/// A job on a worker for the report, with the image's origin or another text and its first waiter's user.
 typealias RunningJob = (worker: WorkerID, startedAt: Instant, origin: String?, user: UInt32?)

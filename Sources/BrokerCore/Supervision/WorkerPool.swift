@@ -64,8 +64,7 @@ struct WorkerPool {
     /// Whether workers are only started for jobs that wait, and none in place of others.
     let isOnDemand: Bool
     private var wanted = 0
-    /// Whether an on-demand pool wants one worker more than its jobs need, because one has died of an image lately: the next
-    /// user's image finds that one warm.
+    /// Whether an on-demand pool wants one worker more, because one has died of an image lately.
     private var keepsSpare = false
     /// Whether no worker is kept until there is a job.
     private var isResting = false
@@ -134,8 +133,7 @@ struct WorkerPool {
         }
     }
 
-    /// The worker for the next job of a user that is brief: an idle one, or the one with the fewest of that user's brief
-    /// jobs. Another user's jobs never wait behind them.
+    /// The worker for the next brief job of a user: an idle one, or the one with the fewest of that user alone.
     func available(forBriefJobOf user: JobOwner.User) -> WorkerID? {
         available
             ?? leastBusy {

@@ -1,8 +1,7 @@
 import IPCProtocol
 import SystemValues
 
-/// The waiters of a job, in the order of their arrival. Each joins, leaves and changes its priority in constant time, because one
-/// image may have tens of thousands.
+/// The waiters of a job by arrival. Each joins, leaves and changes in constant time: there may be thousands.
 struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
     /// Nil for those that have left, which are fewer than half.
     private var slots: [JobWaiter?] = []

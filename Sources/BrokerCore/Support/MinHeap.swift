@@ -26,8 +26,7 @@ struct MinHeap<Key: Comparable, Value> {
         return first
     }
 
-    /// Whether the values that are no longer wanted outnumber the `live` others. When they are swept out only then, each value
-    /// costs its share of one pass.
+    /// Whether unwanted values outnumber the `live` others, so that each costs its share of one pass.
     func isSweepDue(live: Int) -> Bool { entries.count > 2 * live + 16 }
 
     mutating func sweep(live: Int, isWanted: (Key, Value) -> Bool) {

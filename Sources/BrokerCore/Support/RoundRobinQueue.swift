@@ -1,5 +1,4 @@
-/// Jobs by round-robin among their clients, and by rank within a client's. A job may be set aside for a while; it still
-/// counts as waiting, and its client keeps its turn.
+/// Jobs by round-robin among clients, then by rank. One that is set aside counts, and its client keeps its turn.
 struct RoundRobinQueue {
     /// The properties that decide a job's place.
     struct Standing {

@@ -1,7 +1,6 @@
 import IPCProtocol
 
-/// The waiting jobs of one user: the highest priority first, and clients by round-robin within it. A lower priority gets a
-/// turn after eight jobs of higher ones.
+/// The waiting jobs of one user by priority, then client. A lower one has a turn after eight of higher ones.
 struct UserQueue {
     /// The number of jobs of higher priority that run in a row while one of a lower priority waits.
     static let patience = 8

@@ -134,8 +134,7 @@ package struct SharedTier {
         }
     }
 
-    /// Goes on with a load whose time has come. `patience` is when its first waiter has no more time for another broker's lease; `lastByte`
-    /// when the origin was last heard from.
+    /// Goes on with a load whose time has come. It waits for others until `patience`; `lastByte` is the origin's.
     mutating func timePassed(
         _ job: JobID, patience: Instant?, lastByte: Instant?, owner: JobOwner, priority: GetOptions.Priority,
         at now: Instant
@@ -291,8 +290,7 @@ struct SharedLoad {
         case asking(JobID)
         /// Another broker has the lease; the download waits. → `queued` (polls), ends when the waiters have no more patience.
         case waiting
-        /// The lookup was not answered in time, and the job goes on as well. The first good answer wins. → `holding`; ends
-        /// with a record or with the job.
+        /// Late: the job goes on as well, and the first good answer wins. → `holding`; ends with a record or the job.
         case late(JobID)
         /// This broker has the lease, and asks the origin. Ends with the download.
         case holding

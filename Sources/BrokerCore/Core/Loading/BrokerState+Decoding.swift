@@ -143,8 +143,7 @@ extension BrokerState {
 
     // MARK: Results
 
-    /// Whether a worker is about to finish a job, and `result` can be its result. Only then is the product sealed. `mutating`
-    /// like all of the shell's queries (`isRunning`).
+    /// Whether `result` can be that of a job on a worker; only then is it sealed. `mutating` as `isRunning`.
     package mutating func expects(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
@@ -272,8 +271,7 @@ extension BrokerState {
     /// Whether one of the waiters is a client's `get`, which is answered with the result.
     func hasGet(_ waiters: JobWaiters) -> Bool { waiters.contains { requests[$0.id]?.purpose == .get } }
 
-    /// Makes the product of a job a buffer. A small image is in a segment of the client that has waited longest, if that maps segments,
-    /// or else in the broker's memory.
+    /// Makes the product of a job a buffer: a small one in a segment of the first client that maps any.
     mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
@@ -291,8 +289,7 @@ extension BrokerState {
         return isInBroker ? .broker : .memfd
     }
 
-    /// Whether so many bytes of an image are kept in the broker's own memory, where they need no descriptor. Pixels that clients have
-    /// stored keep the memfd in which they came.
+    /// Whether bytes are kept in the broker's own memory, without a descriptor; stored pixels keep their memfd.
     static func isKeptInBroker(_ bytes: Int, pixels: StoredPixels? = nil) -> Bool {
         bytes <= SmallContents.mostBytes && pixels == nil
     }

@@ -143,8 +143,7 @@ extension BrokerState {
         return lookup
     }
 
-    /// Ends the lookups for originals that must not be found any more. With `again`, those that run are sent once more: what they
-    /// find may have been discarded since.
+    /// Ends lookups for originals, or with `again` repeats those that run: what they find may have been discarded.
     mutating func endLookups(again: Bool = false, where matches: (OriginalKey) -> Bool = { _ in true }) {
         for job in disk.lookups(where: matches) where !again || disk[job]?.worker != nil {
             if let lookup = endLookup(job) { goOn(lookup, looksAgain: again) }

@@ -139,8 +139,7 @@ extension BrokerState {
         }
     }
 
-    /// Goes on with the bytes of a file. Small ones are decoded while they are identified, like those of a download. Large ones
-    /// need no digest, because the file's identity is their name.
+    /// Goes on with the bytes of a file. Large ones need no digest, because the file's identity is their name.
     mutating func fileRead(_ job: JobID) {
         guard let read = endRead(job), let first = read.waiters.first else { return actions.append(.discard(job)) }
         tell(.finished, of: read)
@@ -215,8 +214,7 @@ extension BrokerState {
         serve(download.original, job, download.waiters, content, received, bytes: download.received, early: early)
     }
 
-    /// The content of a file by its identity, which stands for the bytes, so that the disk tier can keep variants without them. Nil
-    /// if the file might change without another identity.
+    /// The content of a file by its identity; nil if it might change without another. Its bytes are not needed.
     private static func content(of key: OriginalKey) -> ContentKey? {
         key.nonce == 0 ? ContentKey(digest: key.fileDigest, owner: nil) : nil
     }

@@ -58,8 +58,7 @@ extension BrokerState {
 
     // MARK: Headers
 
-    /// The least bytes of a body that must be left for a transfer to end after the image's header. To receive fewer takes less time
-    /// than a further transfer.
+    /// The least rest of a body for which its transfer ends after the image's header, instead of going on.
     private static let leastLeft = 128 << 10
 
     /// A waiter for a description, if all waiters are, and a longer part of the body is still to come.

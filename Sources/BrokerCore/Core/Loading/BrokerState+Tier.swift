@@ -14,8 +14,7 @@ extension BrokerState {
     /// How far another broker's clock may be ahead, in milliseconds.
     private static let toleratedLead = 60_000
 
-    /// The time in seconds for which others may use an encoded variant. They cannot compare it with anything, so that of a worker that was
-    /// compromised must not stay.
+    /// The seconds for which others may use an encoded variant: that of a compromised worker must not stay.
     private static let longestVariant = 3600
 
     // MARK: Lookups
@@ -213,8 +212,7 @@ extension BrokerState {
 
     // MARK: Writing
 
-    /// Shares an original that the origin has sent or confirmed, and ends the lease under which it was asked. What must not be
-    /// shared is noted, so that others do not wait for it.
+    /// Shares an original, and ends the lease under which the origin was asked; notes what must not be shared.
     mutating func share(
         _ original: OriginalFacts, as key: OriginalKey, _ body: BufferID?, for user: JobOwner.User,
         ending lease: SharedTier.Lease?

@@ -1,8 +1,7 @@
 // A body that is no image must not replace a good one, so the old original is kept until the first decoding of the new
 // bytes has ended. Requests that come meanwhile find the new ones.
 extension BrokerState {
-    /// Puts new bytes on trial, if they may replace an image and are not known to be one. Returns whether they are. Called
-    /// before the new original is inserted.
+    /// Puts new bytes on trial before their original is inserted, if they may replace an image. Returns whether.
     mutating func beginTrial(_ replacement: Replacement, of download: Download) -> Bool {
         let content = replacement.original.content
         // Anything else was looked up before it was downloaded, and was not there.

@@ -312,8 +312,7 @@ extension BrokerState {
     /// The most URLs of a prefetch that one event begins, so that it takes less than a millisecond.
     private static let prefetchesInOneEvent = 64
 
-    /// Begins as many URLs of a prefetch as may be loaded concurrently. Those in memory and those that are refused end at once; a
-    /// later event goes on after many of them.
+    /// Begins as many URLs of a prefetch as may be loaded concurrently; a later event goes on after many of them.
     mutating func beginMore(of id: PrefetchID) {
         guard requests.beginAdvancing(id) else { return }
         var begun = 0

@@ -25,8 +25,7 @@ extension BrokerState {
         return hello
     }
 
-    /// The figures that a user who is no administrator may see: those of its own requests, and of the service what no other
-    /// user's requests change. All others are zero.
+    /// The figures that a user may see who is no administrator: its own, and those that no user's requests change.
     func report(for user: UInt32) -> StatsReport {
         var report = service
         counters.requests(of: user).fill(&report)
