@@ -107,7 +107,9 @@ extension BrokerState {
             startLookup(job, on: worker)
         }
         removeFromSharedTier()
-        if downloads.heldCount > 0 { releaseHeld() }
+        while downloads.heldCount > 0, let (download, since) = downloads.releaseNext(at: now.instant) {
+            ended(.held, from: since, for: download.waiters)
+        }
         if isSuspended { return }
         while tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued(of: usersWithRoom()) {
             startSharedLookup(job, on: worker)

@@ -24,14 +24,10 @@ package struct Downloads {
         case drop(JobID, BufferID)
         /// A body is no longer held for revalidation.
         case unhold(BufferID)
-        /// `retryDue` is to be called then.
-        case retry(JobID, at: Instant)
-        /// `holdDue` is to be called then.
-        case hold(HostTable.Key, until: Instant)
+        /// `retryDue`, `holdDue` or `keptBodyDue` is to be called then.
+        case deadline(Deadline, at: Instant)
         /// `stopOverdue` is to be called when the worker has not stopped by then.
         case stopDeadline(JobID)
-        /// `keptBodyDue` is to be called then.
-        case keptBody(OriginalKey, until: Instant)
         /// The download has ended without a body.
         case ended(JobID)
     }
@@ -479,7 +475,7 @@ package struct Downloads {
             else { return nil }
             let outcomes = startOver(job) + unassign(job)
             _ = hold(job, for: key, at: now)
-            return outcomes + [.hold(key, until: until)]
+            return outcomes + [.deadline(.hold(key), at: until)]
         }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
         if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
@@ -499,7 +495,7 @@ package struct Downloads {
         if download.resumption != nil { downloads.change(job) { $0.attempts += 1 } }
         let outcomes = startOver(job) + unassign(job)
         downloads.change(job) { $0.state = .backingOff(until: at) }
-        return outcomes + [.retry(job, at: at)]
+        return outcomes + [.deadline(.retry(job), at: at)]
     }
 
     /// Discards the received bytes, unless the body can be continued.
@@ -678,7 +674,7 @@ package struct Downloads {
             response: response,
             validator: validator, total: download.total, until: until)
         // `end` leaves these bytes reserved.
-        var outcomes = [Outcome.keptBody(download.original, until: until)]
+        var outcomes = [Outcome.deadline(.keptBody(download.original), at: until)]
         while keptBodies.count > limits.maxKeptBodies
             || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxKeptBodyBytes,
             let oldest = keptBodies.filter({ $0.key != download.original })

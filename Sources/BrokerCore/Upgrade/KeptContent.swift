@@ -174,11 +174,8 @@ extension KeptOriginal {
         if !known.isFile {
             guard let read = try? SourceURL(url), read.text.hasSameBytes(as: url) else { return nil }
         }
-        var digest: ContentDigest?
-        if let headers {
-            digest = ContentDigest(hexadecimal: headers)
-            if digest == nil { return nil }
-        }
+        let digest = headers.flatMap { ContentDigest(hexadecimal: $0) }
+        if headers != nil, digest == nil { return nil }
         return OriginalKey(
             url: known, cacheKey: cacheKey, headers: digest, credentials: credentials, cookies: cookies,
             allowInvalidCertificates: allowInvalidCertificates, owner: owner)

@@ -107,7 +107,7 @@ struct DownloadsTests {
             let error = WireError(.connectFailed, "Refused.")
             let outcomes = downloads.failed(job, error, received: 0, at: now) ?? []
             #expect(downloads.isBackingOff(job) && downloads.queued == 0)
-            for case .retry(_, let at) in outcomes {
+            for case .deadline(.retry, let at) in outcomes {
                 #expect(downloads.retryDue(job, at: at) == nil && downloads.queued == 1)
                 return at
             }

@@ -362,12 +362,11 @@ extension BrokerState {
         disk.processExited()
         for job in jobs.sorted() {
             actions.append(.discard(job))
-            switch disk.lost(job, ownMaking: ownMaking) {
-            case .unhold(let buffer): unhold(buffer)
-            case .dropped(let request):
-                log(.warning, .disk, [], "the disk tier has crashed twice on one order, which is dropped")
+            if let request = disk.lost(job, ownMaking: ownMaking) {
+                let isSave = if case .save = request { true } else { false }
+                let message = "the disk tier has crashed twice on one order, which is dropped"
+                if !isSave { log(.warning, .disk, [], message) }
                 answer(request)
-            case .requeued, nil: break
             }
             if let lookup = endLookup(job) { goOn(lookup) }
         }

@@ -55,12 +55,6 @@ extension BrokerState {
         }
     }
 
-    mutating func releaseHeld() {
-        while let (download, since) = downloads.releaseNext(at: now.instant) {
-            ended(.held, from: since, for: download.waiters)
-        }
-    }
-
     /// Stops a silent transfer that another user's job waits for, if there is one, and fails its user's requests.
     mutating func stopSilentTransfer() -> Bool {
         guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
@@ -538,10 +532,8 @@ extension BrokerState {
                 decoding.abandon(identification: job)
                 drop([body])
             case .unhold(let buffer): heldUntilEnd.append(buffer)
-            case .retry(let job, let at): deadlines.add(.retry(job), at: at)
-            case .hold(let key, let until): deadlines.add(.hold(key), at: until)
+            case .deadline(let deadline, let at): deadlines.add(deadline, at: at)
             case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)
-            case .keptBody(let key, let until): deadlines.add(.keptBody(key), at: until)
             case .ended(let job): leaveTier(job)
             }
         }
