@@ -114,16 +114,10 @@ extension BrokerState {
                 && memory.record(of: BufferID(number: buffer.number)) == nil
                 && buffer.bytes <= Self.mostRestoredBytes - memory.residentBytes
                 && numbers.insert(buffer.number).inserted
-                && forms.insert(buffer.form).inserted && !isAlias(buffer.form, of: content)
+                && forms.insert(buffer.form).inserted && !VariantKey(content: content, form: buffer.form).isOriginal
         }
         guard let first = keys.first, !buffers.isEmpty else { return }
         _ = memory.restore(first.original, kept.header, keys, buffers, at: now.instant)
-    }
-
-    /// Whether the original itself is found under this form.
-    private func isAlias(_ form: Form, of content: ContentKey) -> Bool {
-        guard let pixels = content.pixels, case .pixels(let transform) = form else { return false }
-        return pixels.areResult(of: transform)
     }
 
     package mutating func restore(_ kept: KeptClient, of client: ClientID) {

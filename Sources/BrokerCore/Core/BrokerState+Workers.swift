@@ -48,19 +48,14 @@ extension BrokerState {
     /// Assigns the queued decodings of a family to its workers, and has them started. The plain family keeps all its places
     /// (`--workers`); the others share those that it leaves free, and one more while they have none.
     private mutating func assignJobs(of family: CodecFamily) {
-        guard limits.families.contains(family) else {
+        let isInstalled = limits.families.contains(family)
+        if !isInstalled || supervision.areDecodersBroken(family, at: now.instant) {
             while let job = decoding.popQueued(of: family) {
-                failMissing(job)
-                assignsAgain = true
-            }
-            return
-        }
-        if supervision.areDecodersBroken(family, at: now.instant) {
-            while let job = decoding.popQueued(of: family) {
-                _ = refuseQueued(job)
+                if isInstalled { _ = refuseQueued(job) } else { failMissing(job) }
                 assignsAgain = true
             }
         }
+        if !isInstalled { return }
         while hasPlaceForLoader, let worker = supervision.available(.loader(family)),
             let job = decoding.popQueued(of: family)
         {

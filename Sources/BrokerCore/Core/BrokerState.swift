@@ -467,7 +467,7 @@ package struct BrokerState {
         case .lookup(let job): disk[job] != nil
         case .diskRequest(let job): disk.contains(request: job)
         case .shared(let job): tier[job] != nil
-        case .retry(let job): downloads.isBackingOff(job)
+        case .retry(let job): downloads[job]?.retryAt != nil
         case .hold(let key): downloads.isHeld(key)
         case .stop(let job): downloads.isStopping(job)
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt

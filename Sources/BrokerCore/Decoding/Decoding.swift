@@ -69,7 +69,6 @@ package struct Decoding {
     }
 
     subscript(job: JobID) -> Decode? { decodes[job] }
-    var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
     subscript(part job: JobID) -> PartialDecode? { parts[job] }
     var count: Int { decodes.count }
     var queued: Int { familyQueues.values.reduce(queue.count) { $0 + $1.count } }

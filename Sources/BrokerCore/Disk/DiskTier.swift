@@ -292,7 +292,6 @@ package struct DiskTier {
     var buffersBeingSaved: [BufferID] {
         running.values.compactMap { if case .save(let buffer, _, _) = $0 { buffer } else { nil } }
     }
-    var hasUnsaved: Bool { !unsaved.isEmpty }
 
     func brokenInvariant() -> String? {
         if lookups.values.contains(where: \.waiters.isEmpty) { return "a lookup without waiters" }

@@ -79,7 +79,6 @@ package struct Downloads {
     /// The number of downloads that wait because their origins asked for it.
     var heldCount: Int { held.count }
     var queued: Int { queue.count + suspects.count }
-    var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
     func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
 
@@ -752,7 +751,6 @@ package struct Downloads {
 
     // MARK: Invariants
 
-    func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
     func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
     var runningJobs: [RunningJob] {

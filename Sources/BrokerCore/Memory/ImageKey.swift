@@ -207,6 +207,12 @@ struct VariantKey: Hashable, Sendable {
     let content: ContentKey
     let form: Form
 
+    /// Whether the original itself is found under this key: stored pixels in their own form.
+    var isOriginal: Bool {
+        guard let pixels = content.pixels, case .pixels(let transform) = form else { return false }
+        return pixels.areResult(of: transform)
+    }
+
     /// The variant without damage.
     var ofSound: VariantKey { form.acceptsDamage ? VariantKey(content: content, form: form.ofSound) : self }
     /// The variant made of the image itself.

@@ -239,10 +239,7 @@ struct MemoryIndex {
 
     private func buffer(_ variant: VariantKey, in content: Int) -> BufferID? {
         if let slot = slot(of: variant.form, in: content) { return buffers[slot].key }
-        guard let pixels = variant.content.pixels, case .pixels(let transform) = variant.form,
-            pixels.areResult(of: transform)
-        else { return nil }
-        return slot(of: .original, in: content).map { buffers[$0].key }
+        return variant.isOriginal ? slot(of: .original, in: content).map { buffers[$0].key } : nil
     }
 
     /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that; one

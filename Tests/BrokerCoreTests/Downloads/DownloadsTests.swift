@@ -70,7 +70,7 @@ struct DownloadsTests {
         respond(&downloads, received: 400)
         #expect(downloads.reservedBytes == 400)
         _ = downloads.end(job)
-        #expect(downloads.reservedBytes == 0 && downloads.isEmpty && downloads.brokenInvariant() == nil)
+        #expect(downloads.reservedBytes == 0 && downloads.active.isEmpty && downloads.brokenInvariant() == nil)
     }
 
     @Test func `a download without waiters stops, and its body is kept`() throws {
@@ -106,7 +106,7 @@ struct DownloadsTests {
             try start(&downloads)
             let error = WireError(.connectFailed, "Refused.")
             let outcomes = downloads.failed(job, error, received: 0, at: now) ?? []
-            #expect(downloads.isBackingOff(job) && downloads.queued == 0)
+            #expect(downloads[job]?.retryAt != nil && downloads.queued == 0)
             for case .deadline(.retry, let at) in outcomes {
                 #expect(downloads.retryDue(job, at: at) == nil && downloads.queued == 1)
                 return at

@@ -114,14 +114,14 @@ struct OriginalsTests {
         #expect(world.diskJobs.count == 1 && world.state.memory.residentBytes == 4 * 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/2"))))
         for _ in 1...3 { finishSaving(world) }
-        #expect(world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 3 * 400)
+        #expect(world.state.disk.nextUnsaved == nil && world.state.memory.residentBytes == 3 * 400)
     }
 
     @Test func `an original too large for the disk tier is not postponed`() throws {
         let world = world(usesDisk: true) { $0.maxSavingBytes = 999 }
         try load(world, world.connect(), id: 1)
         #expect(
-            world.diskJobs.isEmpty && world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 1400)
+            world.diskJobs.isEmpty && world.state.disk.nextUnsaved == nil && world.state.memory.residentBytes == 1400)
     }
 
     /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.

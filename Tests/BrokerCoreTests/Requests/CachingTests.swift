@@ -408,7 +408,7 @@ struct CachingTests {
         world.failFetch(try #require(world.fetches.keys.first), status: 503)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.happen(.timePassed, after: 5_000)
-        #expect(world.fetches.isEmpty && world.state.downloads.isEmpty)
+        #expect(world.fetches.isEmpty && world.state.downloads.active.isEmpty)
     }
 
     @Test func `cancelled requests leave nothing behind, not even a deadline`() {

@@ -153,29 +153,25 @@ extension BrokerState {
         else { return reportedUnasked(worker, "a digest") }
         supervision.unassign(job, from: worker)
         if let format { decoding.note(format, of: digest) }
+        let hasProduct = identification.run?.early != nil
         guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else {
-            if identification.run?.early != nil { actions.append(.discard(job)) }
+            if hasProduct { actions.append(.discard(job)) }
             return
         }
-        if let shared = download.shared, shared.digest != digest {
-            if identification.run?.early != nil { actions.append(.discard(job)) }
-            return sharedDamaged(download, body)
-        }
+        let isDamaged = download.shared.map { $0.digest != digest } ?? false
+        if hasProduct, early == nil || isDamaged { actions.append(.discard(job)) }
+        if isDamaged { return sharedDamaged(download, body) }
         var made: EarlyVariant?
         if let run = identification.run {
             let parts = early.map { Self.parts($0.result.times) } ?? []
             ended(.identify, from: run.startedAt, parts: parts, for: download.waiters)
-        }
-        if let run = identification.run, let order = run.early {
-            if let early {
+            if let order = run.early, let early {
                 counters.add(for: download.user) {
                     $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
                 }
                 made = EarlyVariant(
                     job: job, form: order.form, plan: early.plan, result: early.result, startedAt: run.startedAt,
                     waiters: download.waiters)
-            } else {
-                actions.append(.discard(job))
             }
         }
         if let response = download.response, let startedAt = transfer?.startedAt ?? download.shared?.since {
