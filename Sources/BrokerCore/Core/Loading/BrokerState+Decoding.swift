@@ -271,7 +271,7 @@ extension BrokerState {
     /// Whether one of the waiters is a client's `get`, which is answered with the result.
     func hasGet(_ waiters: JobWaiters) -> Bool { waiters.contains { requests[$0.id]?.purpose == .get } }
 
-    /// Makes the product of a job a buffer: a small one in a segment of the first client that maps any.
+    /// Makes the product of a job a buffer: a small one in a segment of the client that waits longest, if that maps any.
     mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
