@@ -40,10 +40,10 @@
         /// A file whose `count` items have 65,535 extents each, which take no bytes.
         static func extents(_ count: Int) -> [UInt8] {
             var file = flat(9, 9)
-            let items = (1...count).flatMap { [UInt8($0 >> 8), UInt8($0 & 255), 0, 0, 255, 255] }
-            let content = [0, 0, 0, 0, 0, 0, UInt8(count >> 8), UInt8(count & 255)] + items
-            let places = ["meta", "iloc"].compactMap { name in
-                file.indices.first { file[$0...].starts(with: name.utf8) }.map { $0 - 4 }
+            let items = (1...count).flatMap { PNGBomb.bigEndian($0)[2...] + [0, 0, 255, 255] }
+            let content: [UInt8] = [0, 0, 0, 0, 0, 0] + PNGBomb.bigEndian(count)[2...] + items
+            let places = ["meta", "iloc"].map { name in
+                (file.indices.first { file[$0...].starts(with: name.utf8) } ?? 4) - 4
             }
             let sizes = places.map { file[$0..<$0 + 4].reduce(0) { $0 << 8 | Int($1) } }
             file.replaceSubrange(
