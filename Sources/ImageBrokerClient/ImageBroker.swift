@@ -53,7 +53,7 @@ public final class ImageBroker {
     @exclusivity(unchecked) private var kept: KeptImages?
     /// The identities and options under which the images of files in flight will be kept.
     private var keptFiles: [Int: (identity: String, options: GetOptions)] = [:]
-    /// What was received for other requests than that which a method waited for.
+    /// Messages for other requests than that which a method waited for.
     private var stash: [Result<Incoming, ClientError>] = []
     /// The silence in milliseconds after which a sign of life is requested; nil to wait without a limit.
     private let patience: Int?

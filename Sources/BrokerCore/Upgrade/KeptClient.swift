@@ -3,7 +3,7 @@ package import JSONCoding
 
 /// A client's connection, for the next process.
 package struct KeptClient: Equatable, Sendable, FieldList {
-    /// What a client leases, or what is being sent to it.
+    /// A buffer that a client leases, or that is being sent to it.
     package struct Hold: Equatable, Sendable, FieldList {
         package var buffer: Int
         package var count: Int

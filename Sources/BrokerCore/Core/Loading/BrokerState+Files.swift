@@ -224,7 +224,7 @@ extension BrokerState {
         _ key: OriginalKey, _ job: JobID, _ waiters: JobWaiters, _ content: ContentKey, _ received: BufferID,
         bytes: Int, early: EarlyVariant? = nil
     ) {
-        // What was made of the same contents before is replaced, also on disk: the file may have changed without another identity.
+        // Earlier results of the same contents are replaced, also on disk: the file may have changed without another identity.
         if waiters.contains(where: { requests[$0.id]?.request.options.cache == .reload }) { forget(key) }
         let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)

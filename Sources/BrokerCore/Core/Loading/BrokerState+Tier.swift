@@ -110,7 +110,7 @@ extension BrokerState {
         if endLookup(lookup, on: worker) { reject(lookup) }
     }
 
-    /// Goes on without a record that is not what was asked for, and has it removed.
+    /// Goes on without a record that does not fit, and has it removed.
     private mutating func reject(_ lookup: JobID) {
         if let load = tier.job(of: lookup).flatMap({ tier[$0] }) { notify(.tier) { .rejectShared($0, key: load.key) } }
         carryOut(tier.answered(lookup, .nothing, at: now.instant))

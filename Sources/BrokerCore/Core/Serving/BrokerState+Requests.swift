@@ -644,7 +644,7 @@ extension BrokerState {
         let isBadOriginal = Self.isOfAllForms(error, in: form(of: waiter.request))
         let known = memory.original(waiter.key)?.content
         if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content {
-            // What was accepted in spite of its damage stays for those who accept it.
+            // An image that was accepted in spite of its damage stays for those who accept it.
             if let known, memory.hasDamage(known) { forgetOnDisk(waiter.key) } else { forget(waiter.key) }
             if waiter.source == .network { shareNothing(of: waiter.key, for: jobWaiter(for: waiter).owner.user) }
         }

@@ -27,7 +27,7 @@ package struct Segments {
         package let to: Place
     }
 
-    /// What is to be done for an image that got a place, in this order.
+    /// The steps for an image that got a place, in this order.
     package struct Placement: Equatable {
         /// The bytes of the place's segment, if it is new.
         package var newSegmentBytes: Int?
