@@ -66,10 +66,31 @@ package struct RandomJSON {
     private mutating func string() -> String {
         let pieces = [
             "a", "Z", " ", "/", "é", "ß", "漢", "🎨", "\u{7F}", "\u{2028}", "e\u{301}", "\\\"", "\\\\", "\\/", "\\b",
-            "\\f",
-            "\\n", "\\r", "\\t", "\\u0000", "\\u0041", "\\u00e9", "\\uFFFF", "\\u6f22", "\\ud83c\\udfa8",
+            "\\f", "\\n", "\\r", "\\t", "\\u0000", "\\u0041", "\\u00e9", "\\uFFFF", "\\u6f22", "\\ud83c\\udfa8",
             "\\uD800\\uDC00",
         ]
         return "\"" + (0..<Int.random(in: 0...6, using: &random)).map { _ in random.pick(pieces) }.joined() + "\""
+    }
+}
+
+/// Returns 2000 texts of at most 40 random bytes, half of them behind `beginning`.
+package func randomTexts(seed: UInt64, behind beginning: String) -> [[UInt8]] {
+    var random = SplitMix64(state: seed)
+    return (0..<2000).map { _ in
+        let count = Int.random(in: 0...40, using: &random)
+        let text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
+        return random.once(in: 2) ? Array(beginning.utf8) + text : text
+    }
+}
+
+extension RandomNumberGenerator {
+    /// Returns one of `elements`.
+    package mutating func pick<Elements: RandomAccessCollection>(_ elements: Elements) -> Elements.Element {
+        elements[elements.index(elements.startIndex, offsetBy: Int.random(in: 0..<elements.count, using: &self))]
+    }
+
+    /// Returns true once in `count` times.
+    package mutating func once(in count: Int) -> Bool {
+        Int.random(in: 0..<count, using: &self) == 0
     }
 }

@@ -163,3 +163,25 @@ struct FrameDecoderTests {
         #expect(decoder.isInsideFrame)
     }
 }
+
+struct FrameTests {
+    @Test func aFrameBeginsWithItsLength() throws {
+        for length in [0, 1, 200, 70_000] {
+            let frame = try Frame.encode { $0.constant("a", String(repeating: "x", count: length)) }
+            let announced = frame.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+            #expect(announced == frame.count - 4)
+            #expect(announced == length + 8)
+        }
+    }
+}
+
+/// Random bytes are refused by all readers of messages.
+struct RandomBytesTests {
+    @Test(arguments: 200..<204)
+    func noBytesAtAllCrashTheReader(seed: UInt64) {
+        for text in randomTexts(seed: seed, behind: "{\"a\":") {
+            if case .message? = try? ClientMessage.decode(text[...]).0 { Issue.record("accepted: \(text)") }
+            #expect(throws: BadReply.self) { try Reply(decoding: text[...]) }
+        }
+    }
+}

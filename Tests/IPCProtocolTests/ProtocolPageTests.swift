@@ -3,11 +3,15 @@ import Foundation
 import IPCProtocol
 import Testing
 
+private func protocolPage() throws -> String {
+    try String(contentsOf: Golden.repository.appending(path: "docs/protocol.md"), encoding: .utf8)
+}
+
 /// Compares docs/protocol.md with the committed samples of all messages.
 struct ProtocolPageTests {
     /// The page's text by section (`## …`), then by heading within it (`### …`).
     private func sections() throws -> [String: [String: String]] {
-        let page = try String(contentsOf: Golden.repository.appending(path: "docs/protocol.md"), encoding: .utf8)
+        let page = try protocolPage()
         var sections: [String: [String: String]] = [:]
         for section in page.split(separator: "\n## ").dropFirst() {
             let parts = section.split(separator: "\n### ").map(String.init)
@@ -58,5 +62,45 @@ struct ProtocolPageTests {
             #expect(replies["`event`"]?.contains("\n| `\(event.rawValue)` |") == true)
         }
         for cause in DeathCause.allCases { #expect(replies["`stats`"]?.contains("\n| `\(cause.rawValue)` |") == true) }
+    }
+}
+
+struct ErrorCodeTests {
+    /// The codes are those of the table on the protocol page, no more and no fewer.
+    @Test func theCodesAreThoseOfTheProtocolPage() throws {
+        let page = try protocolPage()
+        var documented: [String] = []
+        var isInTable = false
+        for line in page.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("| codes |") {
+                isInTable = true
+            } else if !line.hasPrefix("|") {
+                isInTable = false
+            } else if isInTable, let cell = line.split(separator: "|").first {
+                documented += cell.matches(of: /`([a-z-]+)`/).map { String($0.output.1) }
+            }
+        }
+        #expect(documented.sorted() == ErrorCode.allCases.map(\.rawValue).sorted())
+    }
+
+    @Test func codesAreRetryableWhereTheCauseMayPass() {
+        let retryable: Set<ErrorCode> = [
+            .shuttingDown, .overloaded, .quotaExceeded, .hostUnavailable, .dnsFailed, .connectFailed, .timeout,
+            .transferFailed, .decoderUnavailable, .outOfMemory, .diskFailed, .internal,
+        ]
+        for code in ErrorCode.allCases where code != .httpStatus {
+            #expect(WireError(code, "").isRetryable == retryable.contains(code), "\(code)")
+        }
+    }
+
+    @Test func statusesAreRetryableWhereHTTPSaysSo() {
+        let retryable: Set<Int> = [408, 425, 429, 500, 502, 503, 504, 507, 508, 511, 599]
+        for status in [200, 204, 301, 304, 400, 401, 403, 404, 410, 418, 451, 501, 505, 600] + retryable {
+            #expect(
+                WireError(.httpStatus, "", httpStatus: status).isRetryable == retryable.contains(status), "\(status)")
+        }
+        #expect(!WireError(.httpStatus, "").isRetryable)
+        // A status beside another code says nothing.
+        #expect(!WireError(.tooLarge, "", httpStatus: 503).isRetryable)
     }
 }

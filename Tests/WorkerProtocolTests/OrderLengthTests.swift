@@ -78,8 +78,7 @@ struct OrderLengthTests {
             changed: (0..<300).map {
                 "a.test\tTRUE\t/\tTRUE\t9999999999\t\($0)\t" + Self.quotes.prefix((384 << 10) / 300 - 45)
             })
-        let result = FetchResult(
-            bytes: .max, response: Self.response, remoteAddress: "::1", cookies: changes)
+        let result = FetchResult(bytes: .max, response: Self.response, remoteAddress: "::1", cookies: changes)
         #expect(try length(FetchReport.finished(job: .max, result)) <= Frame.maximumLength)
         #expect(
             try length(
@@ -172,9 +171,7 @@ struct OrderLengthTests {
             let store = ClientMessage.store(
                 StoreRequest(id: 2, url: url, contentType: text(255, ["\u{1}", "\"", "é"]), payload: 1))
             guard case (.message(.store(let given)), _) = try ClientMessage.decode(try store.encoded().dropFirst(4))
-            else {
-                continue
-            }
+            else { continue }
             var response = Self.response
             response.contentType = given.contentType
             let digest = String(repeating: "a", count: 64)
@@ -183,5 +180,38 @@ struct OrderLengthTests {
             _ = try StoreOrder.keepOriginal(job: 1, record).encoded()
         }
         #expect(accepted > 10)
+    }
+}
+
+/// Random bytes are refused by all readers of messages.
+struct RandomBytesTests {
+    @Test(arguments: 200..<204)
+    func noBytesAtAllCrashTheReader(seed: UInt64) {
+        for text in randomTexts(seed: seed, behind: "{\"\u{1}\0\0\0a") {
+            #expect(throws: BadWorkerMessage.self) { try DecodeOrder.read(text[...]) }
+            #expect(throws: BadWorkerMessage.self) { try FetchReport.read(text[...]) }
+        }
+    }
+
+    /// A message that was changed or cut is read as some message or refused, and no byte outside it is read.
+    @Test(arguments: 210..<214)
+    func damagedMessagesDoNotCrashTheReader(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        let frames = try GoldenWorkerTests.decodeReports.map { try $0.1.encoded() }
+        for frame in frames {
+            let whole = Array(frame.dropFirst(Frame.headerLength))
+            for count in whole.indices {
+                #expect(throws: BadWorkerMessage.self) { try DecodeReport.read(whole[..<count]) }
+            }
+            for _ in 0..<200 {
+                var damaged = whole
+                for _ in 0..<Int.random(in: 1...3, using: &random) {
+                    damaged[Int.random(in: damaged.indices, using: &random)] = UInt8.random(in: 0...255, using: &random)
+                }
+                guard let (message, bytes) = try? DecodeReport.read(damaged[...]) else { continue }
+                #expect(bytes == nil)
+                #expect(try DecodeReport.read(message.encoded().dropFirst(Frame.headerLength)).message == message)
+            }
+        }
     }
 }
