@@ -32,8 +32,7 @@ import Testing
         for channel in [here, there] {
             for option in [SO_SNDBUF, SO_RCVBUF] {
                 var size: Int32 = 1
-                unsafe setsockopt(
-                    channel.socket.raw, SOL_SOCKET, option, &size, socklen_t(MemoryLayout<Int32>.size))
+                unsafe setsockopt(channel.socket.raw, SOL_SOCKET, option, &size, socklen_t(MemoryLayout<Int32>.size))
             }
         }
     }
@@ -42,9 +41,7 @@ import Testing
     private func pump(_ take: ([UInt8]) throws -> Void) throws {
         try eventually("all is sent") {
             let isEmpty = try here.flush()
-            while try there.fill() == .received {
-                while let text = try there.nextFrame() { try take(Array(text)) }
-            }
+            while try there.fill() == .received { while let text = try there.nextFrame() { try take(Array(text)) } }
             return isEmpty
         }
         while let text = try there.nextFrame() { try take(Array(text)) }
@@ -289,9 +286,7 @@ import Testing
         let channel = FrameChannel(socket: try #require(pair).0)
         pair = nil
         channel.enqueue(frame(1))
-        var code: Int32 = 0
-        do { try channel.flush() } catch { code = error.code }
-        #expect(code == EPIPE)
+        #expect(failure { _ = try channel.flush() } == EPIPE)
         #expect(try channel.fill() == .end)
     }
 
@@ -340,9 +335,7 @@ import Testing
         #expect(try there.fill() == .received)
         #expect(there.takeDescriptors(253)?.count == 253)
         here.enqueue(frame(1), descriptors: Array(repeating: file, count: 254))
-        var code: Int32 = 0
-        do { try here.flush() } catch { code = error.code }
-        #expect(code == EINVAL)
+        #expect(failure { _ = try here.flush() } == EINVAL)
     }
 
     /// When this process can open no more descriptors, the kernel drops them. That is reported, no other descriptor
@@ -373,30 +366,21 @@ import Testing
 struct ListeningTests {
     @Test func pathsThatDoNotFit() throws {
         let path = "/tmp/" + String(repeating: "x", count: 200)
-        var code: Int32 = 0
-        do { _ = try UnixSocket.listen(at: path, mode: 0o600) } catch { code = error.code }
-        #expect(code == ENAMETOOLONG)
-        do { _ = try UnixSocket.connect(to: path) } catch { code = error.code }
-        #expect(code == ENAMETOOLONG)
+        #expect(failure { _ = try UnixSocket.listen(at: path, mode: 0o600) } == ENAMETOOLONG)
+        #expect(failure { _ = try UnixSocket.connect(to: path) } == ENAMETOOLONG)
     }
 
     @Test func modeStaleAndLive() throws {
         let directory = try TemporaryDirectory()
         let path = directory.file("s")
-        func failure() -> Int32 {
-            do {
-                _ = try UnixSocket.connect(to: path)
-                return 0
-            } catch { return error.code }
-        }
-        #expect(failure() == ENOENT)
+        func connecting() -> Int32 { failure { _ = try UnixSocket.connect(to: path) } }
+        #expect(connecting() == ENOENT)
         do {
             let listener = try UnixSocket.listen(at: path, mode: 0o640)
             #expect(try UnixSocket.accept(from: listener) == nil)
-            #expect(failure() == 0)
+            #expect(connecting() == 0)
             let client = try UnixSocket.connect(to: path)
-            let accepted = try UnixSocket.accept(from: listener)
-            _ = accepted
+            _ = try UnixSocket.accept(from: listener)
             let peer = try UnixSocket.peerCredentials(of: client)
             #expect(peer.pid == getpid())
             #expect(peer.uid == getuid())
@@ -404,11 +388,9 @@ struct ListeningTests {
             unsafe lstat(path, &status)
             #expect(status.st_mode & 0o777 == 0o640)
             #expect(UnixSocket.identity(of: path)?.isSocket == true)
-            var code: Int32 = 0
-            do { _ = try UnixSocket.listen(at: path, mode: 0o600) } catch { code = error.code }
-            #expect(code == EADDRINUSE)
+            #expect(failure { _ = try UnixSocket.listen(at: path, mode: 0o600) } == EADDRINUSE)
         }
-        #expect(failure() == ECONNREFUSED)
+        #expect(connecting() == ECONNREFUSED)
         try FileDescriptor.create(at: directory.file("file")).truncate(to: 1)
         #expect(UnixSocket.identity(of: directory.file("file"))?.isSocket == false)
         #expect(UnixSocket.identity(of: directory.file("none")) == nil)
