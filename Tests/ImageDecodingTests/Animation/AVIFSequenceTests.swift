@@ -35,9 +35,9 @@
         @Test(arguments: [false, true], [0, 1, 3]) func losslessFrames(_ alpha: Bool, _ keyInterval: Int) throws {
             let bytes = try Self.file(7) { ($0.hasAlpha, $0.keyInterval) = (alpha, keyInterval) }
             let pictures = Self.pictures(7, alpha: alpha)
-            #expect(try decodeFrames(bytes).pictures == pictures)
+            #expect(try Decoded(bytes).pictures == pictures)
             for index in pictures.indices {
-                #expect(try decodeFrames(bytes, .one(index)).pictures == [pictures[index]])
+                #expect(try Decoded(bytes, .one(index)).pictures == [pictures[index]])
             }
             #expect(failure(bytes, .one(7))?.code == .badRequest)
         }
@@ -48,14 +48,13 @@
             var avif = TestAVIF()
             (avif.depth, avif.sampling, avif.keyInterval) = (depth, sampling, keyInterval)
             (avif.matrix, avif.quantizer, avif.hasAlpha, avif.frames) = (6, 30, true, 5)
-            let pictures = Self.pictures(5, alpha: true)
-            let samples = pictures.flatMap { $0.bytes.map { UInt16($0) << (depth - 8) } }
+            let samples = Self.pictures(5, alpha: true).flatMap { $0.bytes.map { UInt16($0) << (depth - 8) } }
             let bytes = avif.file(width: 37, height: 29, samples)
             let shown = (0..<5).map { TestAVIF.decoded(bytes, width: 37, height: 29, index: $0) }
             #expect(Set(shown.map { $0?.bytes }).count == 5)
-            #expect(try decodeFrames(bytes).pictures == shown)
+            #expect(try Decoded(bytes).pictures == shown)
             for index in shown.indices {
-                #expect(try decodeFrames(bytes, .one(index)).pictures == [shown[index]])
+                #expect(try Decoded(bytes, .one(index)).pictures == [shown[index]])
             }
         }
 
@@ -67,15 +66,14 @@
 
         @Test func durations() throws {
             let bytes = try Self.file(6) { ($0.timescale, $0.durations) = (600, [6, 7, 60, 61, 1, 600_000]) }
-            #expect(try decodeFrames(bytes).timing?.delaysMs == [100, 12, 100, 102, 100, 1_000_000])
-            let one = try Self.file(1) { $0.frames = 1 }
-            #expect(try decodeFrames(one).timing == .still)
+            #expect(try Decoded(bytes).timing?.delaysMs == [100, 12, 100, 102, 100, 1_000_000])
+            #expect(try Decoded(Self.file(1) { $0.frames = 1 }).timing == .still)
         }
 
         /// Without an edit list a sequence is endless. One that repeats is shown until the track's duration is over.
         @Test func loops() throws {
             let bytes = try Self.file(2) { $0.durations = [100] }
-            #expect(try decodeFrames(bytes).timing?.loops == 0)
+            #expect(try Decoded(bytes).timing?.loops == 0)
             let edited = { (flags: UInt8, track: Int, part: Int) in
                 TestBoxes.changing(bytes) { type, content in
                     guard type == "tkhd" else { return nil }
@@ -88,11 +86,11 @@
                         + TestBoxes.box("edts", TestBoxes.full("elst", flags: flags, list))
                 }
             }
-            #expect(try decodeFrames(edited(1, 600, 200)).timing?.loops == 3)
-            #expect(try decodeFrames(edited(1, 601, 200)).timing?.loops == 4)
-            #expect(try decodeFrames(edited(1, 100, 200)).timing?.loops == 1)
-            #expect(try decodeFrames(edited(0, 600, 200)).timing?.loops == 1)
-            #expect(try decodeFrames(edited(1, 600, 0)).timing?.loops == 1)
+            #expect(try Decoded(edited(1, 600, 200)).timing?.loops == 3)
+            #expect(try Decoded(edited(1, 601, 200)).timing?.loops == 4)
+            #expect(try Decoded(edited(1, 100, 200)).timing?.loops == 1)
+            #expect(try Decoded(edited(0, 600, 200)).timing?.loops == 1)
+            #expect(try Decoded(edited(1, 600, 0)).timing?.loops == 1)
         }
 
         @Test func pixelsOfAllFramesAreLimited() throws {
@@ -132,7 +130,7 @@
             avif.hasAlpha = alpha
             let bytes = avif.sequence(pictures)
             let worker = try TestWorker(family: .avif)
-            let (file, job) = (try sealedFile(bytes), DecodeJob(id: 1, transform: Transform(frames: .all)))
+            let (file, job) = (try sealedFile(bytes), DecodeJob(Transform(frames: .all)))
             let idle = try worker.kilobytes(of: "VmHWM")
             let plan = try worker.run(job, file).plan
             let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
@@ -149,7 +147,7 @@
                 #expect(failure(cut, .all)?.code == .truncated, "\(count)")
                 for index in [0, 3] {
                     do {
-                        #expect(try decodeFrames(cut, .one(index)).pictures == [pictures[index]])
+                        #expect(try Decoded(cut, .one(index)).pictures == [pictures[index]])
                         found.insert(index)
                     } catch let error as WireError {
                         #expect(error.code == .truncated, "\(index) of \(count) bytes: \(error.message)")
@@ -179,7 +177,7 @@
                     }
                 }
             }
-            let some = try decodeFrames(repeated(300, 300))
+            let some = try Decoded(repeated(300, 300))
             #expect(some.pictures == [TestPicture](repeating: Self.pictures(1)[0], count: 300))
             #expect(some.timing?.delaysMs == (0..<300).map { 20 + $0 % 2 })
             #expect(failure(repeated(10_001, 1), .all)?.code == .tooManyPixels)
@@ -194,11 +192,10 @@
         /// Frames that are decoded and never shown.
         @Test func hiddenFrames() throws {
             let still = TestAVIF().file(Self.pictures(1)[0])
-            let sequence = try Self.file(2)
-            for (file, frames) in [(still, 1), (sequence, 2)] {
+            for (file, frames) in try [(still, 1), (Self.file(2), 2)] {
                 let hiding = { (count: Int) in Self.appending(count, to: file) }
-                #expect(try decodeFrames(hiding(0)).pictures == Self.pictures(frames))
-                #expect(try decodeFrames(hiding(15)).pictures == Self.pictures(frames))
+                #expect(try Decoded(hiding(0)).pictures == Self.pictures(frames))
+                #expect(try Decoded(hiding(15)).pictures == Self.pictures(frames))
                 #expect(failure(hiding(16), .all)?.code == .tooManyPixels)
                 #expect(failure(hiding(15), .all, maxSourcePixels: (15 + frames) * Self.pixels) == nil)
                 let error = failure(hiding(15), .all, maxSourcePixels: (15 + frames) * Self.pixels - 1)
@@ -214,14 +211,13 @@
         private static func appending(_ count: Int, to file: [UInt8]) -> [UInt8] {
             let units = [[UInt8]](repeating: [0x32, 1, 0], count: count).flatMap(\.self)
             var bytes = file
-            guard let pixels = bytes.indices.last(where: { bytes[$0...].starts(with: "mdat".utf8) }) else { return [] }
+            guard let pixels = bytes.places(of: "mdat").last else { return [] }
             let size = bytes.count - pixels + 4
             bytes.replaceSubrange(pixels - 4..<pixels, with: TestBoxes.number(size + units.count))
             // The last sample of a sequence, or the extent of an item that ends the file.
             for place in bytes.indices.dropLast(24) {
                 if bytes[place...].starts(with: "stsz".utf8) {
-                    let samples = TestBoxes.number(bytes[(place + 12)...])
-                    let last = place + 16 + 4 * (samples - 1)
+                    let last = place + 16 + 4 * (TestBoxes.number(bytes[(place + 12)...]) - 1)
                     let size = TestBoxes.number(bytes[last...])
                     bytes.replaceSubrange(last..<last + 4, with: TestBoxes.number(size + units.count))
                     return bytes + units
@@ -260,7 +256,7 @@
                 tracks += 1
                 return tracks == 2 ? TestBoxes.full(name, [1, 1, 2, 1].flatMap { TestBoxes.number($0) }) : nil
             }
-            #expect(try decodeFrames(short, .one(1)).pictures == [Self.pictures(2, alpha: true)[1]])
+            #expect(try Decoded(short, .one(1)).pictures == [Self.pictures(2, alpha: true)[1]])
             #expect(failure(short, .all)?.code == .decodeFailed)
         }
 
@@ -269,13 +265,12 @@
             let bytes = TestBoxes.changing(try Self.file(5) { ($0.quantizer, $0.matrix) = (20, 6) }) { type, _ in
                 type != "stss" ? nil : TestBoxes.full(type, [5, 1, 2, 3, 4, 5].flatMap { TestBoxes.number($0) })
             }
-            let all = try decodeFrames(bytes).pictures
-            for index in 0..<5 { #expect(try decodeFrames(bytes, .one(index)).pictures == [all[index]]) }
+            let all = try Decoded(bytes).pictures
+            for index in 0..<5 { #expect(try Decoded(bytes, .one(index)).pictures == [all[index]]) }
         }
 
         @Test func encodedFrame() throws {
-            var job = DecodeJob(id: 1, transform: Transform(frames: .one(2)))
-            job.encoding = Encoding(.png)
+            let job = DecodeJob(Transform(frames: .one(2)), encoding: Encoding(.png))
             let image = try EncodedImage(try ImageSource(copying: try Self.file(3)), for: job)
             // Grows with what is written.
             let output = try WritableBuffer(name: "test").descriptor
@@ -286,7 +281,7 @@
         @Test func confined() throws {
             let worker = try TestWorker(family: .avif)
             let bytes = try Self.file(4) { ($0.hasAlpha, $0.depth, $0.sampling, $0.matrix) = (true, 8, 420, 6) }
-            let job = DecodeJob(id: 1, transform: Transform(frames: .all))
+            let job = DecodeJob(Transform(frames: .all))
             let (plan, result, _) = try worker.run(job, try sealedFile(bytes))
             #expect(plan.outputBytes(job.transform, nil) == 4 * Self.pixels * 4)
             #expect(result.timing?.delaysMs.count == 4)

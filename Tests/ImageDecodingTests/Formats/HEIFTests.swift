@@ -33,8 +33,7 @@
         }
 
         @Test func header() throws {
-            let bytes = transparent.heif(hasAlpha: true)
-            let plan = try plan(bytes)
+            let plan = try plan(transparent.heif(hasAlpha: true))
             #expect(
                 plan.header == ImageHeader(format: .heif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
@@ -60,7 +59,7 @@
         /// A frame larger than the container declares is refused before it is allocated, alone or in a grid.
         @Test func frameLargerThanDeclared() throws {
             var bytes = TestPicture.gradient(width: 1600, height: 1200).heif(quality: 30)
-            for place in bytes.indices.dropLast(16) where bytes[place..<place + 4].elementsEqual("ispe".utf8) {
+            for place in bytes.places(of: "ispe") {
                 bytes.replaceSubrange(place + 8..<place + 16, with: [0, 0, 0, 64, 0, 0, 0, 64])
             }
             #expect(failure(bytes) == .tooManyPixels)
@@ -82,9 +81,7 @@
         /// Only HEVC is decoded, whatever else libheif can decode.
         @Test func otherCodec() throws {
             var bytes = picture.heif()
-            for place in bytes.indices.dropLast(4) where bytes[place..<place + 4].elementsEqual("hvc1".utf8) {
-                bytes.replaceSubrange(place..<place + 4, with: Array("av01".utf8))
-            }
+            for place in bytes.places(of: "hvc1") { bytes.replaceSubrange(place..<place + 4, with: Array("av01".utf8)) }
             #expect([.unsupportedFormat, .decodeFailed].contains(failure(bytes)))
         }
 

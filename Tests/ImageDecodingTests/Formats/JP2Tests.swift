@@ -192,7 +192,7 @@
             for tile in [0, 128] {
                 let file = large.j2k(tile: tile, resolutions: 6)
                 for target in [200, 100, 50, 20] {
-                    let job = DecodeJob(id: 1, transform: Transform(width: target, alpha: .straight))
+                    let job = DecodeJob(Transform(width: target, alpha: .straight))
                     let (small, exact) = (try decode(file, for: job), try decode(try large.encoded(.png), for: job))
                     #expect(small.difference(from: exact, inSquaresOf: 1) <= 8, "\(tile), \(target)")
                 }
@@ -232,7 +232,7 @@
 
         /// Tiles that are missing are transparent, if damage is accepted; without any that is there, it is the error as before.
         @Test func damageIsAccepted() throws {
-            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
+            let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
             let wide = TestPicture.gradient(width: 64, height: 16)
             let file = wide.j2k(tile: 16)
             let parts = file.indices.filter { file[$0...].starts(with: [0xFF, 0x90, 0, 10]) }
@@ -246,8 +246,7 @@
             let coarse = try decode(Array(layered.dropLast(layered.count / 4)), for: job)
             #expect(coarse.difference(from: picture, inSquaresOf: 1) <= 100)
             // No resolution of it is left out.
-            let small = Transform(width: picture.width / 4, alpha: .straight, acceptsDamage: true)
-            let smallJob = DecodeJob(id: 1, transform: small)
+            let smallJob = DecodeJob(Transform(width: picture.width / 4, alpha: .straight, acceptsDamage: true))
             let reduced = try decode(Array(layered.dropLast(layered.count / 4)), for: smallJob)
             #expect(try reduced == decode(try coarse.encoded(.png), for: smallJob))
             #expect(try decode(layered, for: job) == picture)

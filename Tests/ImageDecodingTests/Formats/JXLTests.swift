@@ -61,7 +61,7 @@
                 SIMD4(UInt8(x / 4), UInt8(y / 2), UInt8.random(in: 0...90, using: &random), 255)
             }
             let bytes = picture.jxl(quality: 80)
-            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
+            let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
             let whole = try decode(bytes)
             let cut = Array(bytes.prefix(bytes.count * 7 / 10))
             let strict = failure(cut)

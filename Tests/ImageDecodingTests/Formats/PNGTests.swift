@@ -35,10 +35,9 @@ struct PNGTests {
 
     @Test(arguments: Variation.all) func everyKindAndDepthIsExact(_ variation: Variation) throws {
         let (width, height, depth) = (37, 21, variation.depth)
-        let channels: [TestPNG.Kind: Int] = [.gray: 1, .rgb: 3, .palette: 1, .grayAlpha: 2, .rgba: 4]
         var png = TestPNG(
             width: width, height: height, kind: variation.kind, depth: depth, interlaced: variation.interlaced
-        ) { x, y in (0..<channels[variation.kind]!).map { Self.sample(x, y, $0, depth) } }
+        ) { x, y in (0..<variation.kind.channels).map { Self.sample(x, y, $0, depth) } }
         let colors = (0..<(1 << min(depth, 8))).map { (index: Int) -> [UInt8] in
             [UInt8(index), UInt8(255 - index), UInt8(index / 2)]
         }
@@ -80,8 +79,7 @@ struct PNGTests {
 
     @Test(arguments: [1, 2, 3, 5, 8, 9]) func smallInterlacedImages(side: Int) throws {
         let picture = TestPicture.gradient(width: side, height: side + 1, transparent: true)
-        let png = TestPNG(picture, interlaced: true)
-        #expect(try decode(png.file) == picture)
+        #expect(try decode(TestPNG(picture, interlaced: true).file) == picture)
     }
 
     @Test func gammaChangesNothing() throws {
@@ -145,13 +143,12 @@ struct PNGRowsTests {
 
     /// Returns the filtered rows of `picture`, with the filters in `kinds` in turn.
     private static func rows(_ picture: TestPicture, _ kind: TestPNG.Kind, filters kinds: [UInt8]) -> [UInt8] {
-        let channels = kind == .rgb ? 3 : 4
         var rows: [UInt8] = []
         for y in 0..<picture.height {
             let filter = kinds[y % kinds.count]
             rows.append(filter)
             for x in 0..<picture.width {
-                for channel in 0..<channels {
+                for channel in 0..<kind.channels {
                     func sample(_ x: Int, _ y: Int) -> Int { x < 0 || y < 0 ? 0 : Int(picture[x, y][channel]) }
                     let (left, up, corner) = (sample(x - 1, y), sample(x, y - 1), sample(x - 1, y - 1))
                     let sum = left + up - corner
@@ -236,8 +233,7 @@ struct PNGRowsTests {
         png.data[png.data.count - 1] ^= 1
         #expect(failure(png.file) == .decodeFailed)
         // The CRC of each IDAT chunk, whose last byte precedes the length of the next chunk.
-        let starts = sound.indices.dropLast(3).filter { sound[$0...].starts(with: Array("IDAT".utf8)) }
-        for start in starts + [sound.count - 8] where start > 41 {
+        for start in sound.places(of: "IDAT") + [sound.count - 8] where start > 41 {
             var file = sound
             file[start - 5] ^= 1
             #expect(failure(file) == .decodeFailed)
@@ -263,7 +259,7 @@ struct PNGRowsTests {
             #expect((try? decode(ours)) == (try? decode(theirs)), "\(what)")
         }
         expectSame(ours, theirs, "undamaged")
-        let heads = ours.indices.filter { ours[$0...].starts(with: Array("IDAT".utf8)) }.map { $0 - 4..<$0 + 4 }
+        let heads = ours.places(of: "IDAT").map { $0 - 4..<$0 + 4 }
         for place in try #require(heads.first).lowerBound..<ours.count - 12 {
             if heads.contains(where: { $0.contains(place) }) { continue }
             var files = (ours, theirs)

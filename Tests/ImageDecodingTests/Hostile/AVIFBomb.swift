@@ -11,9 +11,7 @@
         }
 
         /// An image of 64 × 64 pixels whose container declares another size (ispe).
-        static func claiming(
-            _ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }
-        ) -> [UInt8] {
+        static func claiming(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {
             replacing("ispe", by: PNGBomb.bigEndian(width) + PNGBomb.bigEndian(height), in: flat(64, 64, change))
         }
 

@@ -15,6 +15,14 @@ extension EncodedImage {
     ) throws(WireError) { try self.init(source, for: job, allCodecs, conversions: conversions) }
 }
 
+extension DecodeJob {
+    /// A job for more than pixels.
+    init(_ transform: Transform, encoding: Encoding? = nil, wantsPlaceholder: Bool = false) {
+        self.init(id: 1, transform: transform)
+        (self.encoding, self.wantsPlaceholder) = (encoding, wantsPlaceholder)
+    }
+}
+
 /// Decodes `file` as the worker does for a client, to straight RGBA by default.
 func decode(
     _ file: [UInt8], _ format: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight, maxPixels: Int = 50_000_000
@@ -25,7 +33,7 @@ func decode(
 
 /// Decodes `file` with `transform`.
 func decode(_ file: [UInt8], with transform: Transform) throws -> TestPicture {
-    try decode(file, for: DecodeJob(id: 1, transform: transform))
+    try decode(file, for: DecodeJob(transform))
 }
 
 /// Decodes `file` as the worker does for `job`.
@@ -62,6 +70,20 @@ struct Decoded {
         try self.init(file, for: DecodeJob(id: 1, transform: transform))
     }
 
+    /// Decodes frames to straight RGBA.
+    init(
+        _ file: [UInt8], _ frames: FrameSelection = .all, width: Int? = nil, maxPixels: Int = 50_000_000,
+        maxSourcePixels: Int = 300_000_000
+    ) throws {
+        let transform = Transform(width: width, alpha: .straight, frames: frames)
+        try self.init(
+            file, for: DecodeJob(id: 1, transform: transform, maxPixels: maxPixels, maxSourcePixels: maxSourcePixels))
+    }
+
+    var timing: AnimationTiming? { result.timing }
+
+    var shown: (pictures: [TestPicture], timing: AnimationTiming?) { (pictures, timing) }
+
     /// The frames, of four bytes a pixel.
     var pictures: [TestPicture] {
         let geometry = plan.result
@@ -78,7 +100,7 @@ func plan(_ file: [UInt8], for job: DecodeJob = DecodeJob(id: 1)) throws -> Deco
 
 /// Returns the plan of decoding `file` with `transform`.
 func plan(_ file: [UInt8], with transform: Transform) throws -> DecodePlan {
-    try plan(file, for: DecodeJob(id: 1, transform: transform))
+    try plan(file, for: DecodeJob(transform))
 }
 
 /// Returns the error of `body`; nil if it succeeds.
@@ -140,17 +162,30 @@ func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     return file
 }
 
+extension TestPNG.Kind {
+    /// The number of samples of a pixel.
+    var channels: Int { [Self.gray: 1, .palette: 1, .grayAlpha: 2, .rgb: 3][self] ?? 4 }
+}
+
 extension TestPNG {
     /// The image with 8 bits a sample.
     init(_ picture: TestPicture, _ kind: Kind = .rgba, interlaced: Bool = false) {
-        let channels = [Kind.gray: 1, .rgb: 3][kind] ?? 4
         self.init(
             width: picture.width, height: picture.height, kind: kind, depth: 8, interlaced: interlaced
-        ) { x, y in (0..<channels).map { Int(picture[x, y][$0]) } }
+        ) { x, y in (0..<kind.channels).map { Int(picture[x, y][$0]) } }
     }
 }
 
+extension [UInt8] {
+    /// The places of a name.
+    func places(of name: String) -> [Int] { indices.filter { self[$0...].starts(with: name.utf8) } }
+}
+
 extension TestPicture {
+    func part(_ x: Int, _ y: Int, _ width: Int, _ height: Int) -> TestPicture {
+        TestPicture(width: width, height: height) { column, row in self[x + column, y + row] }
+    }
+
     func map(_ change: (SIMD4<UInt8>) -> SIMD4<UInt8>) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in change(self[x, y]) }
     }

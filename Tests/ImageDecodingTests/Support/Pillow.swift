@@ -114,17 +114,13 @@ enum Pillow {
         """
 
     /// What a script writes in the place of a file: one memfd carries the file to the process and the pixels back.
-    private static func output(
-        of script: String, _ arguments: [String] = [], on file: [UInt8]
-    ) throws -> [UInt8] {
+    private static func output(of script: String, _ arguments: [String] = [], on file: [UInt8]) throws -> [UInt8] {
         let exchange = try memoryFile(file)
         try #require(try run(script, arguments, exchange) == .status(0))
         return try contents(of: exchange)
     }
 
-    private static func run(
-        _ script: String, _ arguments: [String], _ exchange: FileDescriptor
-    ) throws -> ProcessExit {
+    private static func run(_ script: String, _ arguments: [String], _ exchange: FileDescriptor) throws -> ProcessExit {
         // Debian's package belongs to Debian's Python, which may not be the first in PATH.
         let process = try ChildProcess(
             path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)
