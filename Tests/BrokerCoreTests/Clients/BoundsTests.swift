@@ -20,10 +20,7 @@ struct BoundsTests {
         let world = world { $0.maxPendingRequests = 10 }
         let admin = world.connect(uid: 0, isAdmin: true)
         world.holdsReloads = true
-        for id in 1...11 {
-            world.clients[admin]?.insert(id)
-            world.happen(.messageReceived(admin, .reload(id: id)))
-        }
+        for id in 1...11 { world.ask(admin, id: id, .reload(id: id)) }
         #expect(world.error(admin, 11) == .quotaExceeded)
         // One with the number of an unanswered request is refused without a number, so that the other keeps its answer.
         world.happen(.messageReceived(admin, .reload(id: 1)))
@@ -35,9 +32,8 @@ struct BoundsTests {
 
     // MARK: Shares
 
-    @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536]) func `a client gets half of a pool, its user four fifths`(
-        limit: Int
-    ) {
+    @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536])
+    func `a client gets half of a pool, its user four fifths`(limit: Int) {
         for isAdmin in [false, true] {
             var pool = SharedPool(limit: limit)
             while pool.refusal(of: 1, own: pool.taken, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
@@ -107,22 +103,21 @@ struct BoundsTests {
         #expect(world.news[client]?.last == .prefetched(id: 1, done: 0, failed: 200, total: 200))
     }
 
-    @Test func `the unanswered requests of a client are bounded, all kinds together`() {
+    @Test func `the unanswered requests of a client are bounded, all kinds together`() throws {
         let world = world { ($0.maxPendingRequests, $0.usesDisk, $0.prefetchesAtOnce) = (10, true, 1) }
         let client = world.connect()
         for id in 0..<4 { world.get(client, id: id, "\(id)") }
-        let url = try! SourceURL("http://origin.test/x")
+        let url = try SourceURL("http://origin.test/x")
         for id in 4..<6 { world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: [url])))) }
-        for id in 6..<8 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
-        let options = GetOptions()
-        world.happen(.messageReceived(client, .query(GetRequest(id: 8, url: url, options: options))))
-        world.happen(.storeReceived(client, StoreRequest(id: 9, url: url, payload: 0), bytes: 10))
+        for id in 6..<8 { try world.remove(client, id: id, "x") }
+        try world.query(client, id: 8, "x")
+        try world.store(client, id: 9, "x", bytes: 10)
         #expect(world.state.clients[client]?.requests.count == 10 && world.state.counters.requests.failures.isEmpty)
         #expect(world.getError(client, id: 10, "10") == .quotaExceeded)
-        world.happen(.messageReceived(client, .remove(id: 11, url: url)))
-        world.happen(.messageReceived(client, .query(GetRequest(id: 12, url: url, options: options))))
+        try world.remove(client, id: 11, "x")
+        try world.query(client, id: 12, "x")
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
-        world.happen(.storeReceived(client, StoreRequest(id: 14, url: url, payload: 0), bytes: 10))
+        try world.store(client, id: 14, "x", bytes: 10)
         #expect(world.state.counters.requests.failures == [.quotaExceeded: 5])
         // Each client has its own limit.
         let other = world.connect()
@@ -159,12 +154,12 @@ struct BoundsTests {
 
     @Test func `a remove and a query with a long URL weigh as much as a get`() throws {
         let (world, client) = world { ($0.maxRequests, $0.usesDisk) = (100, true) }.connected()
-        let url = try SourceURL("http://origin.test/" + String(repeating: "x", count: 5 << 10))
-        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        let path = String(repeating: "x", count: 5 << 10)
+        try world.remove(client, id: 1, path)
         #expect(world.state.clients.pendingWeight == 6)
-        world.happen(.messageReceived(client, .query(GetRequest(id: 2, url: url, options: GetOptions()))))
+        try world.query(client, id: 2, path)
         #expect(world.state.clients.pendingWeight == 12)
-        for id in 3..<30 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
+        for id in 3..<30 { try world.remove(client, id: id, path) }
         // A single client must leave as much free as it takes.
         #expect((world.state.clients.pendingWeight, world.state.clients[client]?.requests.count) == (48, 8))
         world.readyAll()
@@ -182,22 +177,19 @@ struct BoundsTests {
 
     @Test func `stores that wait are shared by clients and users`() throws {
         let world = world { $0.maxStores = 16 }
-        let url = try SourceURL("http://origin.test/stored")
         func refused() -> Int { world.state.counters.requests.failures[.quotaExceeded] ?? 0 }
-        func accepted(of client: ClientID) -> Int {
+        func accepted(of client: ClientID) throws -> Int {
             let before = refused()
-            for id in 1...20 {
-                world.happen(.storeReceived(client, StoreRequest(id: id, url: url, payload: 0), bytes: 10))
-            }
+            for id in 1...20 { try world.store(client, id: id, "stored", bytes: 10) }
             return 20 - (refused() - before)
         }
         let (first, second, third) = (world.connect(uid: 1), world.connect(uid: 1), world.connect(uid: 2))
         // Half of all, then half of the rest until the user has four fifths.
-        #expect(accepted(of: first) == 8)
-        #expect(accepted(of: second) == 4)
-        #expect(accepted(of: third) == 2)
+        #expect(try accepted(of: first) == 8)
+        #expect(try accepted(of: second) == 4)
+        #expect(try accepted(of: third) == 2)
         for client in [first, second, third] { world.disconnect(client) }
-        #expect(accepted(of: world.connect(uid: 3)) == 8)
+        #expect(try accepted(of: world.connect(uid: 3)) == 8)
     }
 
     @Test func `subscriptions`() {
@@ -373,5 +365,122 @@ struct BoundsTests {
         }
         #expect(all < 2_000_000, "\(all)")
         #expect(world.state.memory.heldBytes == 0)
+    }
+}
+
+/// `Clients` and its quotas in isolation.
+struct ClientsTests {
+    private let client = ClientID(number: 1)
+    private let buffer = BufferID(number: 7)
+    private let room = Clients.Room(bytes: 1000, buffers: 10)
+
+    private func clients(_ change: (inout BrokerLimits) -> Void = { _ in }) -> Clients {
+        var limits = BrokerLimits()
+        change(&limits)
+        var clients = Clients(limits: limits)
+        #expect(clients.connected(client, uid: 1, isAdmin: false) == nil)
+        return clients
+    }
+
+    @Test func `a lingering connection counts until it is closed`() {
+        var clients = clients()
+        clients.connectionLingers(of: 1)
+        _ = clients.removed(client)
+        #expect(clients.connectionsTaken == 1 && clients.count == 0)
+        clients.connectionClosed(of: 1)
+        #expect(clients.connectionsTaken == 0)
+    }
+
+    @Test func `ended segments count once for all, and for each client that has them`() {
+        let other = ClientID(number: 2)
+        var clients = clients()
+        #expect(clients.connected(other, uid: 2, isAdmin: false) == nil)
+        for client in [client, other] { clients.sent(segment: 3, to: client) }
+        clients.sent(segment: 4, to: other)
+        #expect(clients.ended(3, bytes: 1000) == [client, other])
+        #expect(clients.endedSegmentBytes == 1000)
+        let held = LeaseTable.Amount(buffers: 1, bytes: 1000)
+        #expect(clients.held(by: client) == held && clients.held(by: other) == held)
+        #expect(clients.kept(of: client).isEmpty && clients.keptSegments(of: client).map(\.endedBytes) == [1000])
+        clients.forget([3, 4, 5], by: client)
+        #expect(clients.held(by: client) == LeaseTable.Amount() && clients.endedSegmentBytes == 1000)
+        #expect(clients.removed(other).isEmpty && clients.endedSegmentBytes == 0)
+    }
+
+    @Test func `requests count by weight until they end`() {
+        var clients = clients()
+        clients.began(1, .get(WaiterID(number: 1)), weight: 3, of: client)
+        clients.began(2, .other, weight: 1, of: client)
+        clients.began(2, .other, weight: 1, of: client)
+        #expect(clients.pendingWeight == 4 && clients[client]?.requests.count == 2)
+        #expect(clients[client]?.requests[2] != nil && !clients.mayRepeat(client))
+        #expect(clients.ended(2, of: client) == true)
+        #expect(clients.ended(2, of: client) == false)
+        clients.ended(1, of: client)
+        #expect(clients.pendingWeight == 0 && clients.mayRepeat(client))
+    }
+
+    @Test func `a client that disconnects releases everything`() {
+        var clients = clients()
+        clients.began(1, .prefetch(PrefetchID(number: 1)), weight: 5, of: client)
+        #expect(clients.subscribe(client, to: [.started], id: 3) == nil)
+        #expect(clients.grant(buffer, bytes: 10, to: client, of: 1, .lease) == true)
+        #expect(clients.grant(BufferID(number: 8), bytes: 10, to: client, of: 1, .sending) == true)
+        #expect(clients[client]?.requests[1]?.kind == .prefetch(PrefetchID(number: 1)))
+        #expect(Set(clients.removed(client)) == [buffer, BufferID(number: 8)])
+        #expect(clients.pendingWeight == 0 && clients.subscriptionsTaken == 0 && clients.connectionsTaken == 0)
+        #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(by: 1) == .init())
+    }
+
+    @Test func `a client leases up to its share, and always one buffer`() {
+        var clients = clients()
+        func refusal(_ bytes: Int, _ room: Clients.Room) -> ErrorCode? {
+            clients.refusal(of: bytes, in: buffer, to: client, of: 1, by: .fd, room: room)?.code
+        }
+        #expect(refusal(5000, room) == nil)
+        #expect(refusal(1, Clients.Room(bytes: 0, buffers: 1)) == .overloaded)
+        _ = clients.grant(BufferID(number: 1), bytes: 600, to: client, of: 1, .lease)
+        #expect(refusal(400, room) == nil && refusal(401, room) == .quotaExceeded)
+        _ = clients.grant(buffer, bytes: 900, to: client, of: 1, .lease)
+        // A client that already leases the buffer may lease it again.
+        #expect(refusal(900, room) == nil)
+    }
+
+    @Test func `events go to administrators and to the users they are about`() {
+        var clients = clients()
+        let (other, admin) = (ClientID(number: 2), ClientID(number: 3))
+        #expect(clients.connected(other, uid: 2, isAdmin: false) == nil)
+        #expect(clients.connected(admin, uid: 0, isAdmin: true) == nil)
+        for client in [client, other, admin] { #expect(clients.subscribe(client, to: [.started], id: 1) == nil) }
+        #expect(clients.recipients(of: .started, about: [1]).map(\.client) == [client, admin])
+        #expect(clients.recipients(of: .failed, about: [1]).isEmpty)
+        for _ in 1..<8 { #expect(clients.subscribe(client, to: [.started], id: 1) == nil) }
+        #expect(clients.subscribe(client, to: [.started], id: 1)?.code == .quotaExceeded)
+    }
+}
+
+struct HelperSharesTests {
+    /// Lets users hold up as many as they may, each in turn, and returns how many each has.
+    private func heldUp(byUsers users: Int) -> [Int] {
+        var held = Array(repeating: 0, count: users)
+        for _ in 0..<4 {
+            for user in held.indices where HelperShares.permits(own: held[user], all: held.reduce(0, +)) {
+                held[user] += 1
+            }
+        }
+        return held
+    }
+
+    @Test(arguments: 1..<HelperShares.limit) func `one more user always has a process`(others: Int) {
+        let held = heldUp(byUsers: others)
+        #expect(held.allSatisfy { $0 >= 1 && $0 <= HelperShares.ofUser })
+        #expect(HelperShares.permits(own: 0, all: held.reduce(0, +)))
+    }
+
+    @Test func `a user has two, and all have a limit`() {
+        #expect(heldUp(byUsers: 1) == [2])
+        #expect(heldUp(byUsers: 4) == [2, 2, 2, 2])
+        #expect(heldUp(byUsers: 9) == [1, 1, 1, 1, 1, 1, 1, 1, 1])
+        #expect(heldUp(byUsers: 100).reduce(0, +) == HelperShares.limit)
     }
 }

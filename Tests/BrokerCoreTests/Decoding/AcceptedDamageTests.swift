@@ -10,16 +10,7 @@ import WorkerProtocol
 struct AcceptedDamageTests {
     private let sentence = "The JPEG file ends before all pixels are decoded."
 
-    private var world: StrictWorld
-    private var client: ClientID
-
-    init() { (world, client) = Self.world().connected() }
-
-    private static func world(usesDisk: Bool = false) -> StrictWorld {
-        let world = StrictWorld.ready { $0.usesDisk = usesDisk }
-        if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
-        return world
-    }
+    private var (world, client) = StrictWorld.ready().connected()
 
     /// Requests an image of bytes that are damaged, and does all that follows.
     private func get(
@@ -122,7 +113,7 @@ struct AcceptedDamageTests {
     }
 
     @Test mutating func `nothing of it stays on disk`() throws {
-        (world, client) = Self.world(usesDisk: true).connected()
+        (world, client) = StrictWorld.withDisk().connected()
         world.get(client, id: 1, "a") { ($0.damaged, $0.variant.width) = (.accept, 5) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         try world.finishFetch(content: 1)
@@ -165,11 +156,8 @@ struct AcceptedDamageTests {
 
     @Test func `a query finds it only for those who accept it`() throws {
         get(id: 1, accepting: true)
-        let url = try SourceURL("http://origin.test/a")
         for (id, damaged) in [(2, GetOptions.Damage.accept), (3, .refuse)] {
-            var options = GetOptions()
-            options.damaged = damaged
-            world.happen(.messageReceived(client, .query(GetRequest(id: id, url: url, options: options))))
+            try world.query(client, id: id, "a") { $0.damaged = damaged }
             let status = CacheStatus(memory: damaged == .accept, disk: false, fresh: true, placeholder: nil)
             #expect(world.lastActions.contains(.reply(client, .queried(id: id, status), .nothing)))
         }
@@ -187,12 +175,11 @@ struct AcceptedDamageTests {
     }
 
     @Test mutating func `damage of a later frame leaves the original`() throws {
-        (world, client) = Self.world(usesDisk: true).connected()
+        (world, client) = StrictWorld.withDisk().connected()
         world.get(client, id: 1, "a") { ($0.damaged, $0.variant.frames) = (.accept, .all) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         try world.finishFetch(content: 1)
-        try world.decode(frames: 3, damage: sentence)
-        #expect(world.image(client, 1)?.damage == sentence)
+        #expect(try world.decoded(client, 1, frames: 3, damage: sentence)?.damage == sentence)
         #expect(!world.diskJobs.values.contains { $0.kind == .forget })
         get(id: 2, accepting: false, damage: nil)
         #expect(world.image(client, 2)?.source == .memory)

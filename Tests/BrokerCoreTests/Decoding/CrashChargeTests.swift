@@ -53,8 +53,7 @@ struct CrashChargeTests {
             if world.error(attacker, id) == .decoderUnavailable { refused += 1 }
             try begin(world, victim, 100 + id, isHEIF: isHEIF)
             world.readyAll()
-            try world.decode()
-            #expect(world.image(victim, 100 + id) != nil)
+            #expect(try world.decoded(victim, 100 + id) != nil)
             world.readyAll(after: 50)
         }
         #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)
@@ -118,8 +117,7 @@ struct CrashChargeTests {
             try begin(world, client, id, isHEIF: false)
             let (job, decode) = try #require(world.decodes.first)
             world.decode(job)
-            world.endWorker(decode.worker, Self.crash)
-            world.readyAll()
+            world.replaceWorker(decode.worker, Self.crash)
         }
         #expect(isPaused(world, 1000, .plain))
         #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
@@ -151,8 +149,7 @@ struct CrashChargeTests {
                 world.decode(job)
                 break
             }
-            world.endWorker(dying, Self.crash)
-            world.readyAll()
+            world.replaceWorker(dying, Self.crash)
         }
         #expect(world.image(victim, 3) != nil && world.answers[attacker]?[1] == nil)
     }
@@ -163,9 +160,7 @@ struct CrashLedgerTests {
     private var ledger = CrashLedger()
     private var now = Instant(nanoseconds: 1_000_000_000)
 
-    private func image(_ user: UInt32, _ source: String) -> Responsible {
-        Responsible(user: user, sources: [source])
-    }
+    private func image(_ user: UInt32, _ source: String) -> Responsible { Responsible(user: user, sources: [source]) }
 
     private func isPaused(_ user: UInt32, _ source: String) -> Bool {
         ledger.pause(of: image(user, source), at: now) != nil

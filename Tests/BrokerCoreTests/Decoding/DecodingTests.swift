@@ -1,4 +1,4 @@
-import Digests
+import DiskRecords
 import IPCProtocol
 import SystemValues
 import Testing
@@ -15,15 +15,7 @@ struct DecodingTests {
     private let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
     private func variant(_ content: Int = 1) throws -> VariantKey {
-        let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(content)))
-        return VariantKey(
-            content: ContentKey(digest: digest, owner: nil), form: Form(GetOptions(), scaleDownLimit: 1 << 20))
-    }
-
-    private func waiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
-        JobWaiter(
-            id: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
-            silenceMs: 1, deadline: now)
+        VariantKey(content: try contentKey(content), form: Form(GetOptions(), scaleDownLimit: 1 << 20))
     }
 
     private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1, of body: Int? = nil) throws -> JobID
@@ -31,7 +23,7 @@ struct DecodingTests {
         let job = JobID(number: number)
         decoding.enqueue(
             try variant(content), of: BufferID(number: body ?? number), bytes: 100, responsible: responsible,
-            waiter(number), as: job)
+            jobWaiter(number), as: job)
         return job
     }
 
@@ -57,8 +49,8 @@ struct DecodingTests {
     @Test func `a variant is decoded once`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
-        let joined = decoding.join(try variant(), waiter(2, priority: .high))
-        let other = decoding.join(try variant(2), waiter(3))
+        let joined = decoding.join(try variant(), jobWaiter(2, priority: .high))
+        let other = decoding.join(try variant(2), jobWaiter(3))
         #expect(joined == job && other == nil && decoding[job]?.priority == .high)
         #expect(decoding.brokenInvariant() == nil && decoding.load.bytes == 100)
     }
@@ -135,7 +127,7 @@ struct DecodingTests {
             var decoding = Decoding(limits: limits)
             let job = JobID(number: 1)
             if format == .svg { decoding.note(.svg, of: key.content.digest) }
-            decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
+            decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, jobWaiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
             #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
@@ -150,22 +142,6 @@ struct DecodingTests {
             default: complain("described")
             }
         }
-    }
-
-    @Test func `an image that kills two decoders is quarantined`() throws {
-        var (decoding, job) = try running()
-        guard case (nil, nil, false)? = decoding.workerExited(job, .signal, at: moment) else {
-            return complain("not queued once more")
-        }
-        try run(&decoding, job)
-        guard case (let end?, let error?, true)? = decoding.workerExited(job, .signal, at: moment) else {
-            return complain("not refused")
-        }
-        #expect(error.code == .decoderCrashed && end.body == BufferID(number: 1))
-        #expect(decoding.isQuarantineUnsaved && decoding.brokenInvariant() == nil)
-        let refusal = decoding.refusal(of: try variant(), from: nil, areDecodersBroken: false, at: moment)
-        #expect(refusal?.code == .decoderCrashed)
-        #expect(decoding.refusal(of: try variant(2), from: nil, areDecodersBroken: false, at: moment) == nil)
     }
 
     @Test func `a variant that takes too long is refused alone`() throws {
@@ -195,5 +171,293 @@ struct DecodingTests {
         #expect(decoding.leave(queued, WaiterID(number: 1)) == nil)
         #expect(decoding.leave(running, WaiterID(number: 2)) != nil)
         #expect(decoding.count == 1 && decoding.brokenInvariant() == nil)
+    }
+}
+
+/// Images of families that have workers of their own.
+struct FamilyTests {
+    private static let heif = 7, avif = 8
+
+    private static func world(_ families: Set<CodecFamily> = [.avif, .heif], workers: Int = 2) -> StrictWorld {
+        let world = StrictWorld.ready {
+            // Without decodings that go along with the digest.
+            ($0.families, $0.workers, $0.earlyBodyBytes) = (families, workers, 0)
+        }
+        world.foreign = [heif: .heif, avif: .avif]
+        return world
+    }
+
+    private func load(_ path: String, _ content: Int, _ world: StrictWorld, _ client: ClientID, _ id: Int) throws {
+        world.get(client, id: id, path)
+        world.finishFetch(try #require(world.fetches.keys.max()), content: content)
+    }
+
+    private func loaders(_ world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
+    }
+
+    /// A family has no process until it is needed, and keeps it after its first image for a minute.
+    @Test func workersAreStartedOnDemand() throws {
+        let (world, client) = Self.world().connected()
+        #expect(loaders(world).isEmpty)
+        try load("a", Self.heif, world, client, 1)
+        let loader = try #require(loaders(world).first)
+        #expect(loaders(world).count == 1 && world.workers[loader]?.kind == .loader(.heif))
+        // No worker of the plain family is given the job.
+        #expect(world.decodes.isEmpty)
+        world.readyAll()
+        let job = try #require(world.decodes.keys.first)
+        #expect(world.decodes[job]?.worker == loader)
+        world.decode(job)
+        #expect(world.image(client, 1) != nil)
+        // The next one finds it warm.
+        world.happen(.timePassed, after: 50_000)
+        try load("b?", 9, world, client, 2)
+        try world.decode()
+        world.get(client, id: 3, "a") { $0.variant.width = 5 }
+        try world.decode()
+        #expect(loaders(world) == [loader])
+        world.happen(.timePassed, after: 50_000)
+        #expect(world.workers[loader]?.state == .ready)
+        world.happen(.timePassed, after: 10_001)
+        #expect(world.workers[loader]?.state == .dying)
+        world.endWorker(loader, .ended(.status(0)))
+        #expect(loaders(world).isEmpty)
+    }
+
+    /// A worker of the plain family that gets another family's image hands it over, once.
+    @Test func handedOverByAWorker() throws {
+        let world = Self.world()
+        world.tellsFormats = false
+        let client = world.connect()
+        try load("a", Self.heif, world, client, 1)
+        let job = try #require(world.decodes.keys.first)
+        let plain = try #require(world.decodes[job]?.worker)
+        world.readHeader(job)
+        #expect(world.decodes.isEmpty && world.workers[plain]?.state == .ready)
+        world.readyAll()
+        #expect(world.decodes[job]?.worker == loaders(world).first)
+        // From now on it is known.
+        world.decode(job)
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        let next = try #require(world.decodes.keys.first)
+        #expect(world.decodes[next]?.worker == loaders(world).first)
+        // A loader cannot hand over.
+        world.happen(.decodeForeign(try #require(loaders(world).first), next, .avif))
+        #expect(world.workers[try #require(loaders(world).first)]?.state == .dying)
+    }
+
+    @Test func handedOverWithoutWaiters() throws {
+        let world = Self.world()
+        world.tellsFormats = false
+        let client = world.connect()
+        try load("a", Self.heif, world, client, 1)
+        world.disconnect(client)
+        world.readHeader(try #require(world.decodes.keys.first))
+        #expect(loaders(world).isEmpty && world.state.decoding.count == 0)
+    }
+
+    /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
+    @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
+        let (world, client) = Self.world().connected()
+        try load("a", 1, world, client, 1)
+        let job = try #require(world.decodes.keys.first)
+        let worker = try #require(world.decodes[job]?.worker)
+        if isHeader {
+            let geometry = try #require(PixelGeometry(width: 3, height: 3))
+            let plan = DecodePlan(
+                header: ImageHeader(format: .heif, geometry: geometry), result: geometry, workingBytes: 0)
+            world.happen(.headerRead(worker, job, plan))
+        } else {
+            world.happen(.decodeForeign(worker, job, .png))
+        }
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    /// The message names the program and its package.
+    @Test func missingFamily() throws {
+        let (world, client) = Self.world([.avif]).connected()
+        try load("a", Self.heif, world, client, 1)
+        guard case .error(_, let error)? = world.answer(client, 1) else { throw WireError(.internal, "no error") }
+        #expect(error.code == .unsupportedFormat)
+        #expect(error.message.contains("imgbroker-loader-heif") && error.message.contains("imgworker-heif"))
+        #expect(loaders(world).isEmpty)
+        #expect(!world.state.hello.formats.contains("heif") && world.state.hello.formats.contains("avif"))
+    }
+
+    /// After a reload, an installed family is used at once, and a removed one's workers exit.
+    @Test func reload() throws {
+        let (world, client) = Self.world([.avif]).connected(isAdmin: true)
+        try load("a", Self.avif, world, client, 1)
+        world.readyAll()
+        try world.decode()
+        try load("b", Self.heif, world, client, 2)
+        #expect(world.error(client, 2) == .unsupportedFormat)
+        world.newLimits = world.state.limits
+        world.newLimits?.families = [.heif]
+        world.happen(.messageReceived(client, .reload(id: 3)))
+        #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
+        // A reload replaces the download workers.
+        world.readyAll()
+        try load("b", Self.heif, world, client, 4)
+        world.readyAll()
+        #expect(try world.decoded(client, 4) != nil)
+    }
+
+    /// The family shares the places that the plain one leaves free, and has one in any case.
+    @Test func placesOfWorkers() throws {
+        let (world, client) = Self.world(workers: 4).connected()
+        for id in 1...3 { try load("\(id)", id, world, client, id) }
+        #expect(world.decodes.count == 3)
+        for id in 4...6 {
+            world.foreign[100 + id] = .heif
+            try load("\(id)", 100 + id, world, client, id)
+        }
+        world.readyAll()
+        #expect(world.decodes.count == 4)
+        // JPEGs take their places as if there were no other family.
+        try load("7", 11, world, client, 7)
+        #expect(world.decodes.count == 5)
+        for job in world.decodes.keys.sorted().prefix(3) { world.decode(job) }
+        #expect(loaders(world).count == 2 && world.decodes.count == 3)
+    }
+
+    /// A family whose workers keep dying is refused, and neither the others nor their origins are affected.
+    @Test func brokenFamily() throws {
+        let (world, client) = Self.world().connected()
+        var id = 0
+        var last: ErrorCode?
+        while id < 20, last != .decoderUnavailable {
+            id += 1
+            world.foreign[100 + id] = .heif
+            try load("\(id)", 100 + id, world, client, id)
+            for _ in 0..<2 {
+                // Successors are started later and later.
+                for _ in 0..<50 where world.decodes.isEmpty && world.answers[client]?[id] == nil {
+                    world.readyAll(after: 1000)
+                }
+                guard let (_, decode) = world.decodes.first else { break }
+                world.endWorker(decode.worker, .ended(.signal(11)))
+            }
+            if world.answers[client]?[id] != nil { last = world.error(client, id) }
+        }
+        #expect(last == .decoderUnavailable)
+        // The same origin's images of other formats are decoded.
+        for content in [1, Self.avif] {
+            id += 1
+            try load("\(id)", content, world, client, id)
+            world.readyAll()
+            #expect(try world.decoded(client, id) != nil)
+        }
+        #expect(world.state.supervision.ready(.decode) == 2)
+    }
+
+    /// After a crash, one worker more than the jobs need is kept for a minute: the next user's image finds it warm.
+    @Test func aSpareAfterACrash() throws {
+        let world = Self.world()
+        let (client, other) = (world.connect(), world.connect(uid: 2000))
+        try load("a", Self.heif, world, client, 1)
+        world.readyAll()
+        for _ in 0..<2 {
+            world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(6)))
+            // The second one starts later than the one that the job waits for.
+            for _ in 0..<2 {
+                world.readyAll()
+                world.happen(.timePassed, after: 10)
+            }
+            #expect(loaders(world).count == (world.decodes.isEmpty ? 1 : 2))
+        }
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.foreign[9] = .heif
+        try load("b", 9, world, other, 2)
+        #expect(try world.decoded(other, 2) != nil)
+        world.readyAll(after: 60_001)
+        world.happen(.timePassed, after: 60_001)
+        #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
+    }
+
+    /// A worker that is lost while it has no job is not replaced.
+    @Test func idleWorkerIsNotReplaced() throws {
+        let (world, client) = Self.world().connected()
+        try load("a", Self.heif, world, client, 1)
+        world.readyAll()
+        try world.decode()
+        world.endWorker(try #require(loaders(world).first), .ended(.signal(9)))
+        world.happen(.timePassed, after: 10_000)
+        #expect(loaders(world).isEmpty)
+    }
+}
+
+/// A compromised decode worker has named bytes falsely, and they are being decoded when that is found out.
+struct FalseNameTests {
+    private var (world, client) = StrictWorld.withDisk { $0.workers = 2 }.connected()
+
+    private func load(_ id: Int, _ path: String, width: Int? = nil) {
+        world.get(client, id: id, path) { $0.variant.width = width }
+        world.answerDisk()
+    }
+
+    private func finish(_ job: JobID, width: Int) {
+        // As long as is worth a raster on disk.
+        world.readHeader(job, width: width, height: width)
+        world.happen(.timePassed, after: 100)
+        world.finishDecode(job)
+    }
+
+    /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is repeated, the
+    /// other worker's goes on. Returns both.
+    private func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
+        load(1, "false")
+        world.get(client, id: 2, "false") { $0.variant.width = 5 }
+        world.answerDisk()
+        try world.finishFetch(content: nil)
+        let (bytes, liar) = try #require(world.identifying.first)
+        world.identify(bytes, content: 1)
+        let repeated = try #require(world.decodes.first { $0.value.worker == liar }).key
+        let running = try #require(world.decodes.first { $0.value.worker != liar }).key
+        world.replaceWorker(liar, .ended(.signal(31)))
+        world.answerDisk()
+        for _ in 0..<10 where world.decodes[repeated] == nil { world.readyAll(after: 1000) }
+        return (repeated, running)
+    }
+
+    @Test(arguments: [true, false])
+    func `decodings under a false name are for their waiters alone`(endsFirst: Bool) throws {
+        let (repeated, running) = try loadFalselyNamed()
+        finish(repeated, width: 10)
+        #expect(world.image(client, 1)?.width == 10)
+        if endsFirst {
+            finish(running, width: 10)
+            #expect(world.image(client, 2)?.width == 5)
+        }
+        // The bytes that have this name become known from another URL, by an honest worker.
+        load(3, "true", width: 5)
+        try world.finishFetch(content: nil, bytes: 70_000)
+        world.identify(try #require(world.identifying.keys.first), content: 1)
+        let honest = try #require(world.decodes.keys.first { $0 != running }, "it has joined the other decoding")
+        finish(honest, width: 100)
+        let image = try #require(world.image(client, 3))
+        #expect(image.source == .network && image.originalWidth == 100)
+        if !endsFirst {
+            finish(running, width: 10)
+            let other = try #require(world.image(client, 2))
+            #expect(other.originalWidth == 10 && other.buffer != image.buffer)
+        }
+        #expect(world.savedRasters.map(\.header.geometry.width).allSatisfy { $0 == 100 })
+        world.answerDisk()
+        load(4, "true", width: 5)
+        #expect((world.image(client, 4)?.buffer, world.image(client, 4)?.originalWidth) == (image.buffer, 100))
+    }
+
+    @Test func `a decoding under a false name can fail without the bytes that have the name`() throws {
+        let (repeated, running) = try loadFalselyNamed()
+        finish(repeated, width: 10)
+        load(3, "true", width: 5)
+        try world.finishFetch(content: nil, bytes: 70_000)
+        world.identify(try #require(world.identifying.keys.first), content: 1)
+        world.failDecode(running)
+        #expect(world.error(client, 2) == .decodeFailed)
+        finish(try #require(world.decodes.keys.first), width: 100)
+        #expect(world.image(client, 3)?.originalWidth == 100)
     }
 }

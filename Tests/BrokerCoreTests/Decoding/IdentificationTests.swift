@@ -9,10 +9,7 @@ import WorkerProtocol
 
 /// Decode workers compute the digest of bytes before anything is made of them.
 struct IdentificationTests {
-    var world: StrictWorld
-    let client: ClientID
-
-    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
+    private var (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
 
     /// The bytes of a body that does not go first.
     private static let large = 1 << 20
@@ -29,8 +26,7 @@ struct IdentificationTests {
         try download(1)
         #expect(world.decodes.isEmpty)
         world.identify(try #require(job), content: 1)
-        try world.decode()
-        #expect(world.image(client, 1)?.source == .network)
+        #expect(try world.decoded(client, 1)?.source == .network)
     }
 
     @Test func `requests join while the digest is computed`() throws {
@@ -58,8 +54,7 @@ struct IdentificationTests {
     @Test func `an identification is repeated when its worker dies, and not for ever`() throws {
         try download(1)
         let first = try #require(job)
-        world.endWorker(try #require(world.identifying[first]), .ended(.signal(9)))
-        world.readyAll()
+        world.replaceWorker(try #require(world.identifying[first]), .ended(.signal(9)))
         world.readyAll(after: 1000)
         #expect(job == first)
         for _ in 0..<Identification.fatalCrashes {
@@ -113,8 +108,7 @@ struct IdentificationTests {
             world.happen(.timePassed, after: 10_000)
         }
         world.identify(first, content: 1)
-        try world.decode()
-        #expect(world.image(client, 1)?.source == .network)
+        #expect(try world.decoded(client, 1)?.source == .network)
     }
 
     /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are queued.
@@ -153,13 +147,7 @@ struct IdentificationTests {
 
 /// What a worker has contributed is discarded when it turns out to be compromised.
 struct DiscardTests {
-    private var world: StrictWorld
-    private let client: ClientID
-
-    init() {
-        (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
-        world.happen(.diskReported(DiskReport(state: .on)))
-    }
+    private var (world, client) = StrictWorld.withDisk { $0.workers = 1 }.connected()
 
     /// Loads content `id` under the path `id`, and has it saved. Returns the workers that it was made by.
     private func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
@@ -179,15 +167,17 @@ struct DiscardTests {
     }
 
     private func end(_ worker: WorkerID, _ exit: WorkerExit) {
-        world.endWorker(worker, exit)
-        world.readyAll()
+        world.replaceWorker(worker, exit)
         world.answerDisk()
     }
 
-    @Test(arguments: [true, false]) func `of a download or decode worker, all contents`(isFetch: Bool) throws {
+    /// After a call or a message that it must not make.
+    @Test(arguments: [true, false], [true, false])
+    func `of a download or decode worker, all contents`(isFetch: Bool, isMessage: Bool) throws {
         let (fetch, decode) = try load(1)
         world.happen(.timePassed, after: 1000)
-        end(isFetch ? fetch : decode, .ended(.signal(31)))
+        if isMessage { world.happen(.workerMisbehaved(isFetch ? fetch : decode, "it sent nonsense")) }
+        end(isFetch ? fetch : decode, .ended(.signal(isMessage ? 9 : 31)))
         #expect(try !isInMemory(1))
         #expect(world.discarded == [StrictWorld.digest(1)])
     }
@@ -201,14 +191,6 @@ struct DiscardTests {
         end(second.fetch, .ended(.signal(31)))
         #expect(try isInMemory(1) && !isInMemory(2))
         #expect(world.discarded == [StrictWorld.digest(2)])
-    }
-
-    @Test func `also for a message that it must not send`() throws {
-        let (fetch, _) = try load(1)
-        world.happen(.workerMisbehaved(fetch, "it sent nonsense"))
-        end(fetch, .ended(.signal(9)))
-        #expect(try !isInMemory(1))
-        #expect(world.discarded == [StrictWorld.digest(1)])
     }
 
     @Test(arguments: [WorkerExit.ended(.signal(11)), .ended(.signal(9)), .ended(.status(0))])
@@ -225,14 +207,11 @@ struct DiscardTests {
         world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: nil)
-        world.endWorker(fetch.worker, .ended(.signal(31)))
-        world.readyAll()
+        world.replaceWorker(fetch.worker, .ended(.signal(31)))
         #expect(world.fetches.count == 1)
         // The digest of the discarded bytes comes too late.
         for job in world.identifying.keys.sorted() { world.identify(job, content: 1) }
-        try world.finishFetch(content: 2)
-        try world.decode()
-        #expect(world.image(client, 1)?.source == .network)
+        #expect(try world.loaded(client, 1, content: 2)?.source == .network)
         #expect(try isInMemory(1))
     }
 
@@ -240,9 +219,8 @@ struct DiscardTests {
         _ = try load(1)
         world.get(client, id: 2, "2")
         world.answerDisk(content: 2)
-        try world.decode()
-        #expect(world.image(client, 2)?.source == .disk)
-        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
+        #expect(try world.decoded(client, 2)?.source == .disk)
+        world.endWorker(try world.worker(.cache), .ended(.signal(31)))
         #expect(try isInMemory(1))
         #expect(try !isInMemory(2))
         world.readyAll()
@@ -270,7 +248,7 @@ struct DiscardTests {
 
     @Test func `once the cache process is back, in one order`() throws {
         let first = try load(1)
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        let cache = try world.worker(.cache)
         world.endWorker(cache, .ended(.signal(11)))
         world.endWorker(first.fetch, .ended(.signal(31)))
         for (id, worker) in world.workers where worker.kind != .cache && worker.state == .starting {
@@ -286,12 +264,10 @@ struct DiscardTests {
     }
 
     @Test func `the disk of a compromised cache process is emptied even when many requests wait`() throws {
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        let cache = try world.worker(.cache)
         world.happen(.workerMisbehaved(cache, "it sent nonsense"))
         for number in 0..<2 * BrokerLimits().maxPendingRequests {
-            let client = world.connect()
-            let url = try SourceURL("http://origin.test/\(number)")
-            world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+            try world.remove(world.connect(), id: 1, "\(number)")
         }
         world.endWorker(cache, .ended(.signal(9)))
         for _ in 0..<10 where world.diskJobs.isEmpty {
@@ -302,15 +278,14 @@ struct DiscardTests {
     }
 
     @Test func `what came from the disk of a compromised cache process, though it was loaded again`() throws {
-        world.get(client, id: 2, "2") { $0.variant.width = 5 }
-        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 2, asRaster: true)
+        try world.lookUp(client, id: 2, "2", content: 2, asRaster: true) { $0.variant.width = 5 }
         #expect(world.image(client, 2)?.source == .disk)
         try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
         let decode = world.decodes.keys.first
         if let decode { world.decode(decode) }
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))
-        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
+        world.endWorker(try world.worker(.cache), .ended(.signal(31)))
         #expect(try !isInMemory(2))
     }
 }
@@ -328,8 +303,7 @@ extension IdentificationTests {
         #expect((image.source, image.width) == (.network, 5))
         // The other form is made as usual.
         #expect(world.decodes.count == 1)
-        try world.decode()
-        #expect(world.image(client, 2)?.width == 10)
+        #expect(try world.decoded(client, 2)?.width == 10)
         #expect(world.getImage(client, id: 3, "a") { $0.variant.width = 5 }?.source == .memory)
         #expect(world.state.reservedBytes == 0)
     }
@@ -365,8 +339,7 @@ extension IdentificationTests {
         try download(1)
         let first = try #require(job)
         #expect(world.early[first] != nil)
-        world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
-        world.readyAll()
+        world.replaceWorker(try #require(world.identifying[first]), .ended(.signal(11)))
         world.readyAll(after: 1000)
         #expect(world.early[first] == nil)
         world.identify(first, content: 1)
@@ -387,16 +360,252 @@ extension IdentificationTests {
         let worker = try #require(world.identifying[first])
         world.happen(.processorTimeUsed(worker, first, milliseconds: 1000 * BrokerLimits().decodeSeconds))
         #expect(world.workers[worker]?.state == .dying)
-        world.endWorker(worker, .ended(.signal(9)))
-        world.readyAll()
+        world.replaceWorker(worker, .ended(.signal(9)))
         world.readyAll(after: 1000)
         #expect(world.early[first] == nil)
         world.identify(first, content: 1)
-        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
-        world.readyAll()
+        world.replaceWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll(after: 1000)
         // One decoder has died on it.
-        try world.decode()
-        #expect(world.image(client, 1) != nil)
+        #expect(try world.decoded(client, 1) != nil)
+    }
+}
+
+/// Small bodies are identified on the spare worker while decodings keep the others busy.
+struct SmallBodyTests {
+    private var (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
+
+    /// Loads an image, up to its identification.
+    private func download(_ id: Int, bytes: Int) throws {
+        world.get(client, id: id, "\(id)")
+        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: bytes)
+    }
+
+    /// Keeps both workers busy with large images.
+    private func occupyWorkers() throws {
+        for id in 1...2 {
+            try download(id, bytes: 1 << 20)
+            world.identify(try #require(world.identifying.keys.first), content: id)
+        }
+        #expect(Set(world.decodes.values.map(\.worker)).count == 2)
+    }
+
+    @Test func `a small image takes the spare while large ones are decoded, one at a time`() throws {
+        try occupyWorkers()
+        try download(3, bytes: 1000)
+        try download(4, bytes: 1000)
+        let spare = try #require(world.identifying.values.first)
+        #expect(world.identifying.count == 1)
+        #expect(!world.decodes.values.contains { $0.worker == spare })
+        world.identify(try #require(world.identifying.keys.first), content: 3, earlyWidth: 8)
+        #expect(world.image(client, 3) != nil)
+        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 8)
+        #expect(world.image(client, 4) != nil)
+    }
+
+    @Test func `a large image does not take the spare`() throws {
+        try occupyWorkers()
+        try download(3, bytes: 1 << 20)
+        #expect(world.identifying.isEmpty)
+        // Nor does one whose small file has many pixels: it is decoded when a worker is free.
+        try download(4, bytes: 1000)
+        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 5000)
+        #expect(world.decodes.count == 2)
+        world.decodeAll()
+        #expect(world.decodes.count + world.identifying.count == 2)
+    }
+
+    @Test func `the room for pixels that are made at once grows with the body, within bounds`() throws {
+        // 300 × 300 pixels take 360,000 bytes: more than the least room, and less than 16 times a body of 30,000 bytes.
+        for (id, bytes, fits) in [(1, 30_000, true), (2, 1000, false)] {
+            try download(id, bytes: bytes)
+            let job = try #require(world.identifying.keys.first)
+            #expect(world.state.reservedBytes == bytes + (fits ? 16 * bytes : 256 << 10))
+            world.identify(job, content: id, earlyWidth: 300)
+            #expect((world.answers[client]?[id] != nil) == fits && world.decodes.isEmpty == fits)
+        }
+        #expect(BrokerLimits().earlyResultBytes(ofBody: 64 << 10) == 1 << 20)
+        #expect(BrokerLimits().earlyResultBytes(ofBody: .max) == 1 << 20)
+    }
+
+    @Test func `with little memory, the room is the least one`() throws {
+        let (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (2, 4 << 20) }.connected()
+        for id in 1...2 { try world.download(client, id: id, "\(id)", content: nil, bytes: 30_000) }
+        #expect(world.earlyRooms.values.sorted() == [256 << 10, 480_000])
+    }
+
+    @Test func `users take turns at the workers whatever the sizes`() throws {
+        try occupyWorkers()
+        let other = world.connect(uid: 2000)
+        try world.download(other, id: 1, "large", content: nil, bytes: 1 << 20)
+        let large = try #require(world.state.downloads.active.keys.max())
+        for id in 3..<23 { try download(id, bytes: 1000) }
+        // Of the small ones, the spare has one, and a worker gets another at most before the large one's turn.
+        world.decodeAll()
+        #expect(world.identifying[large] != nil)
+    }
+}
+
+/// A decode worker is given several small bodies of one user, which it identifies one after the other.
+struct BriefJobTests {
+    private var (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected()
+    private let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
+
+    /// Loads images, up to their identification.
+    private func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
+        for id in ids { try world.download(client ?? self.client, id: id, "\(id)", content: nil, bytes: bytes) }
+    }
+
+    private var worker: WorkerID { get throws { try #require(world.identifying.values.first) } }
+
+    /// The identifications in the order in which their worker does them.
+    private var jobs: [JobID] { world.identifying.keys.sorted() }
+
+    @Test func `a worker is given eight, and another for each that has ended`() throws {
+        try download(1...20)
+        #expect(world.identifying.count == BrokerLimits().briefJobs)
+        let worker = try worker
+        #expect(world.identifying.values.allSatisfy { $0 == worker })
+        for content in 1...20 { world.identify(try #require(jobs.first), content: content, earlyWidth: 8) }
+        for id in 1...20 { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `another user's image does not wait behind them`() throws {
+        try download(1...20)
+        try download(30...30, of: world.connect(uid: 2000))
+        // It is still the first user's turn; then the worker gets no more until the other's had one.
+        for content in 1...BrokerLimits().briefJobs + 1 {
+            #expect(world.identifying.count == min(BrokerLimits().briefJobs, BrokerLimits().briefJobs + 2 - content))
+            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+        }
+        let other = try #require(world.state.downloads.active.keys.max())
+        #expect(world.identifying.keys.contains(other) && world.identifying.count == 1)
+    }
+
+    @Test func `a large image is neither among them nor behind them`() throws {
+        try download(1...2)
+        try download(3...3, bytes: 1 << 20)
+        try download(4...5)
+        #expect(world.identifying.count == 2)
+        for content in 1...2 { world.identify(try #require(jobs.first), content: content, earlyWidth: 8) }
+        #expect(world.identifying.count == 1)
+    }
+
+    @Test func `each is done by itself after its worker has died, and nobody is blamed before`() throws {
+        try download(1...4)
+        let jobs = jobs
+        world.replaceWorker(try worker, .ended(.signal(11)))
+        var alone: [JobID] = []
+        while let job = world.identifying.keys.first {
+            #expect(world.identifying.count == 1)
+            #expect(world.early[job]?.job != nil, "the image is still decoded in the same job")
+            alone.append(job)
+            world.identify(job, content: alone.count, earlyWidth: 8)
+        }
+        #expect(alone.sorted() == jobs)
+        for id in 1...4 { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `the one that kills workers is found, and the others are served`() throws {
+        try download(1...4)
+        let poison = jobs[2]
+        for _ in 0..<40 {
+            world.readyAll()
+            guard let job = jobs.first else { break }
+            if jobs.contains(poison), jobs.count > 1 || job == poison {
+                world.endWorker(try worker, .ended(.signal(11)))
+            } else {
+                world.identify(job, content: job.number, earlyWidth: 8)
+            }
+            world.happen(.timePassed, after: 1000)
+        }
+        for id in [1, 2, 4] { #expect(world.image(client, id) != nil) }
+        #expect(world.error(client, 3) == .decoderCrashed)
+    }
+
+    @Test func `deaths with several do not count against the pool`() throws {
+        for round in 0..<12 {
+            try download(10 * round...10 * round + 1)
+            world.replaceWorker(try worker, .ended(.signal(11)))
+            while let job = world.identifying.keys.first {
+                #expect(world.identifying.count == 1)
+                world.identify(job, content: 1000 + job.number, earlyWidth: 8)
+            }
+            world.readyAll(after: 10)
+        }
+        #expect(!world.state.supervision.areDecodersBroken(at: world.state.now.instant))
+    }
+
+    @Test func `cancelled ones are to blame for a death at once`() throws {
+        for round in 0..<10 {
+            try download(10 * round + 1...10 * round + 2)
+            let worker = try worker
+            for id in 10 * round + 1...10 * round + 2 {
+                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
+            }
+            world.replaceWorker(worker, .ended(.signal(11)), after: 1000)
+            if world.state.decoding.isPaused(responsible, at: world.state.now.instant) { return }
+        }
+        complain("nobody is blamed")
+    }
+
+    @Test func `those done again do not go before other users`() throws {
+        try download(1...4)
+        try download(30...30, of: world.connect(uid: 2000))
+        let other = try #require(world.state.downloads.active.keys.max())
+        world.replaceWorker(try worker, .ended(.signal(11)))
+        for content in 1...2 where world.identifying[other] == nil {
+            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+        }
+        #expect(world.identifying[other] != nil)
+    }
+
+    @Test func `a slow one does not hold up the others for long`() throws {
+        try download(1...3)
+        let (slow, worker) = (jobs, try worker)
+        world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)
+        #expect(world.workers[worker]?.state == .dying)
+        world.replaceWorker(worker, .ended(.signal(9)))
+        #expect(world.identifying.count == 1, "each by itself")
+        #expect(slow.contains(try #require(jobs.first)))
+    }
+
+    @Test func `a worker that ends one after the other has time for all`() throws {
+        try download(1...3)
+        let worker = try worker
+        for content in 1...3 {
+            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs * 3 / 4)
+            #expect(world.workers[worker]?.state == .ready)
+            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+        }
+        for id in 1...3 { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `slow ones count neither against the pool nor against their origin, cancelled or not`() throws {
+        for round in 0..<14 {
+            try download(10 * round + 1...10 * round + 2)
+            let worker = try worker
+            for id in 10 * round + 1...10 * round + 2 {
+                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
+            }
+            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs)
+            #expect(world.workers[worker]?.state == .dying)
+            world.replaceWorker(worker, .ended(.signal(9)), after: 20)
+        }
+        let now = world.state.now.instant
+        #expect(!world.state.supervision.areDecodersBroken(at: now))
+        #expect(!world.state.decoding.isPaused(responsible, at: now))
+        #expect(world.forkServersRespawned == 0)
+    }
+
+    @Test func `a slow one by itself goes on, and gets no others behind it`() throws {
+        try download(1...1)
+        let worker = try worker
+        world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)
+        #expect(world.workers[worker]?.state == .ready)
+        try download(2...2)
+        #expect(world.identifying.count == 1)
+        world.identify(try #require(jobs.first), content: 1, earlyWidth: 8)
+        #expect(world.identifying.count == 1)
     }
 }

@@ -8,10 +8,7 @@ import WorkerProtocol
 /// Partial images during a download, and their timing. `StrictWorld` checks that a download has at most one partial
 /// decoding in flight, that they are 200 ms apart, and that no partial image follows the final one.
 struct PartialImageTests {
-    private var world: StrictWorld
-    private let client: ClientID
-
-    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
+    private var (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
 
     private var fetch: JobID { world.fetches.keys.first! }
     /// The partial decoding in flight.
@@ -34,8 +31,7 @@ struct PartialImageTests {
     }
 
     private func receive(_ bytes: Int, after milliseconds: Int = 0) {
-        guard let worker = world.fetches[fetch]?.worker else { return complain("no transfer") }
-        world.happen(.fetchProgressed(worker, fetch, received: bytes, expected: 100_000), after: milliseconds)
+        world.progress(fetch, received: bytes, expected: 100_000, after: milliseconds)
     }
 
     /// Finishes the partial decoding in flight.
@@ -55,8 +51,7 @@ struct PartialImageTests {
         #expect(shown().allSatisfy { $0.source == .network && $0.width == 10 && $0.pixels?.stride == 40 })
         #expect((world.state.report[.partialDecodes], world.state.report[.decodes]) == (2, 0))
         world.finishFetch(fetch, content: 1)
-        try world.decode()
-        #expect(world.image(client, 1)?.final == true)
+        #expect(try world.decoded(client, 1)?.final == true)
         // Each image is a separate lease.
         let buffers = (shown() + [try #require(world.image(client, 1))]).compactMap(\.buffer)
         #expect(Set(buffers).count == 3 && world.state.clients.held(by: client).buffers == 3)
@@ -64,18 +59,14 @@ struct PartialImageTests {
         #expect(world.state.clients.holdings.isEmpty)
     }
 
-    @Test(arguments: [GetOptions.Delivery.inline, .none]) func otherDeliveries(
-        _ delivery: GetOptions.Delivery
-    ) throws {
+    @Test(arguments: [GetOptions.Delivery.inline, .none]) func otherDeliveries(_ delivery: GetOptions.Delivery) throws {
         begin(receiving: 2000) { $0.delivery = delivery }
         guard delivery == .inline else { return #expect(part == nil) }
         try finishPart(stage: 1)
         #expect(shown().map(\.payload) == [400] && world.payloads.count == 1)
     }
 
-    @Test(arguments: ["plain", "original", "encoded", "one frame"]) func noneWhereNotWanted(
-        _ kind: String
-    ) throws {
+    @Test(arguments: ["plain", "original", "encoded", "one frame"]) func noneWhereNotWanted(_ kind: String) throws {
         begin {
             switch kind {
             case "plain": $0.progressive = false
@@ -155,8 +146,7 @@ struct PartialImageTests {
         #expect(part == nil)
         // The request itself is unaffected.
         world.finishFetch(fetch, content: 1)
-        try world.decode()
-        #expect(world.image(client, 1)?.final == true)
+        #expect(try world.decoded(client, 1)?.final == true)
     }
 
     @Test func tooLargeAnImageIsRefused() throws {
@@ -312,14 +302,12 @@ struct PartialImageTests {
 
     @Test func aDecoderThatDiesEndsParts() throws {
         begin(receiving: 2000)
-        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
-        world.readyAll()
+        world.replaceWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         receive(50_000, after: 5000)
         #expect(part == nil && world.state.report[.workerRestarts] == 1)
         // The crash counts against the origin, not against the request.
         world.finishFetch(fetch, content: 1)
-        try world.decode()
-        #expect(world.image(client, 1)?.final == true)
+        #expect(try world.decoded(client, 1)?.final == true)
     }
 
     @Test func originsThatArePausedAreNotDecoded() {
@@ -354,5 +342,70 @@ struct PartialImageTests {
         begin(receiving: 2000) { $0.delivery = .inline }
         try finishPart(stage: 1)
         #expect(shown().isEmpty && world.clients[client] == [1])
+    }
+}
+
+/// Parts of animations: their times, their memory, and the worker that goes on with the next.
+struct FrameRangeTests {
+    private var (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
+
+    private func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
+        world.get(client, id: id, "a") {
+            $0.variant.frames = .range(FrameRange(first: first, count: count))
+            change(&$0)
+        }
+    }
+
+    /// Loads a part of an animation of five frames. Returns the order and its worker.
+    @discardableResult private func load(
+        _ id: Int, first: Int, count: Int = 2
+    ) throws -> (order: DecodeJob, worker: WorkerID) {
+        ask(id, first: first, count: count)
+        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
+        let (job, decode) = try #require(world.decodes.first)
+        world.decode(job, frames: 5)
+        return (decode.order, decode.worker)
+    }
+
+    private func release(_ id: Int) throws {
+        try world.releaseImage(client, id)
+        world.descriptors[client]?.remove(try #require(world.image(client, id)?.buffer))
+    }
+
+    @Test func `a part has its own frames, and the last one fewer`() throws {
+        try load(1, first: 0)
+        let image = try #require(world.image(client, 1))
+        #expect(image.bytes == 2 * 400 && image.frameCount == 5)
+        #expect(image.timing == AnimationTiming(delaysMs: [100, 100], loops: 0))
+        try load(2, first: 4)
+        #expect((world.image(client, 2)?.timing?.delaysMs.count, world.image(client, 2)?.bytes) == (1, 400))
+        #expect(world.state.report[.pixelsDecoded] == 300)
+    }
+
+    @Test func `a worker goes on with the frames that follow, and no other does`() throws {
+        let (first, worker) = try load(1, first: 0)
+        #expect(first.after == nil)
+        // With the other worker idle, too.
+        let (second, same) = try load(2, first: 2)
+        #expect(second.after == first.id && same == worker)
+        // These do not follow.
+        #expect(try load(3, first: 1).order.after == nil)
+    }
+
+    @Test func `a part stays in memory for as long as a client has it`() throws {
+        try load(1, first: 0)
+        let bytes = world.state.report[.memoryBytes]
+        ask(2, first: 0)
+        #expect(world.image(client, 2)?.source == .memory)
+        try release(1)
+        #expect(world.state.report[.memoryBytes] == bytes)
+        // The fast path leaves the last release to the ordinary one.
+        try world.releaseImage(client, 2)
+        #expect(world.state.report[.memoryBytes] == bytes - 800)
+        // Nobody has what is only described.
+        ask(3, first: 0) { $0.delivery = .none }
+        try world.decode(frames: 5)
+        #expect(world.image(client, 3)?.timing?.delaysMs.count == 2)
+        #expect(world.state.report[.memoryBytes] == bytes - 800)
     }
 }

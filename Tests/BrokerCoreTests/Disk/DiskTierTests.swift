@@ -1,4 +1,5 @@
 import Digests
+import DiskRecords
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -9,31 +10,17 @@ import WorkerProtocol
 
 /// The disk tier is queried before the origin and stores what is worth saving; requests succeed without it, slower.
 struct DiskTierTests {
-    private var world: StrictWorld
-    private var client: ClientID
+    private var (world, client) = Self.world().connected()
 
-    init() { (world, client) = Self.world().connected() }
+    private static func world() -> StrictWorld { .withDisk { $0.workers = 1 } }
 
-    private static func world(isReady: Bool = true) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.usesDisk = true
-        let world = StrictWorld(limits)
-        if isReady {
-            world.readyAll()
-            world.happen(.diskReported(DiskReport(state: .on)))
-        }
-        return world
-    }
-
-    private func find() throws -> JobID {
-        try #require(world.diskJobs.first { if case .find = $0.value.kind { true } else { false } }?.key)
-    }
+    /// A world whose workers are not ready.
+    private static func early() -> StrictWorld { .starting { ($0.workers, $0.usesDisk) = (1, true) } }
 
     @Test func `a miss goes on to the origin, and the original is saved`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         #expect(world.fetches.isEmpty)
-        world.answerDiskJob(try find(), content: nil)
+        try world.answerLookup(content: nil)
         try world.finishFetch(content: 1)
         let decode = try world.readHeader()
         // 1 ms of decoding for 100 bytes is worth saving.
@@ -44,39 +31,35 @@ struct DiskTierTests {
         #expect(world.state.memory.heldBytes == 100)
     }
 
-    @Test mutating func `a memory hit stays one for a user who has own originals on disk`() throws {
-        world = Self.world()
+    @Test func `a memory hit stays one for a user who has own originals on disk`() throws {
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
         let (first, second) = (world.connect(), world.connect(uid: 2000))
-        world.get(first, id: 1, "a")
-        world.answerDiskJob(try find(), content: nil)
-        try world.finishFetch(content: 1)
-        try world.decode()
+        try world.lookUp(first, id: 1, "a", content: nil)
+        try world.finishLoad(content: 1)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         // The second user may have an own original; memory has the rest.
         world.get(second, id: 1, "a")
-        guard case .find(_, let keys)? = world.diskJobs[try find()]?.kind else { return complain("no lookup") }
+        guard case .find(_, let keys)? = world.diskJobs[try #require(world.lookups.first)]?.kind else {
+            return complain("no lookup")
+        }
         #expect(keys.count == 1)
-        world.answerDiskJob(try find(), content: nil)
+        try world.answerLookup(content: nil)
         #expect(world.image(second, 1)?.source == .memory)
         #expect(world.state.report[.memoryHits] == 1 && world.state.report[.diskHits] == 0)
         #expect(world.getImage(second, id: 2, "a")?.source == .memory)
         #expect(world.diskJobs.isEmpty)
     }
 
-    @Test mutating func `what has left the memory during such a lookup is read from disk`() throws {
-        world = Self.world()
+    @Test func `what has left the memory during such a lookup is read from disk`() throws {
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
         let (first, second) = (world.connect(isAdmin: true), world.connect(uid: 2000))
-        world.get(first, id: 1, "a")
-        world.answerDiskJob(try find(), content: 1)
+        try world.lookUp(first, id: 1, "a", content: 1)
         try world.decode()
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         world.get(second, id: 1, "a")
-        world.clients[first]?.insert(2)
-        world.happen(.messageReceived(first, .clear(id: 2, tier: .memory, olderThanSeconds: nil)))
-        world.answerDiskJob(try find(), content: nil)
-        world.answerDiskJob(try find(), content: 1)
+        world.ask(first, id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
+        try world.answerLookup(content: nil)
+        try world.answerLookup(content: 1)
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
@@ -97,8 +80,7 @@ struct DiskTierTests {
     }
 
     @Test func `what is found for a job that looks for nothing is discarded`() throws {
-        world.get(client, id: 1, "a")
-        world.answerDiskJob(try find(), content: nil)
+        try world.lookUp(client, id: 1, "a", content: nil)
         try world.finishFetch(content: 1)
         let (job, save) = try #require(world.diskJobs.first)
         guard case .save(_, let record?) = save.kind else { return complain("nothing is saved") }
@@ -109,15 +91,13 @@ struct DiskTierTests {
         #expect(world.state.disk.isIdle)
     }
 
-    @Test mutating func `an original from disk is decoded without a download`() throws {
-        world = Self.world()
+    @Test func `an original from disk is decoded without a download`() throws {
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
         world.get(second, id: 1, "a")
         #expect(world.diskJobs.count == 1)
-        world.answerDiskJob(try find(), content: 1)
-        try world.decode()
-        #expect(world.image(first, 1)?.source == .disk)
+        try world.answerLookup(content: 1)
+        #expect(try world.decoded(first, 1)?.source == .disk)
         #expect((world.state.report[.diskHits], world.state.report[.coalesced]) == (1, 1))
         #expect(world.state.report[.downloads] == 0 && world.diskJobs.isEmpty)
     }
@@ -125,13 +105,10 @@ struct DiskTierTests {
     /// The source is the disk whether the origin has revalidated the bytes or cannot be reached.
     @Test func `an original from disk is one from disk after a revalidation, too`() throws {
         world.diskResponse = world.response { ($0.etag, $0.cacheControl) = ("\"v\"", "max-age=0, stale-if-error=60") }
-        world.get(client, id: 1, "a")
-        world.answerDiskJob(try find(), content: 1)
+        try world.lookUp(client, id: 1, "a", content: 1)
         world.confirm(try #require(world.fetches.keys.first))
-        try world.decode()
-        #expect(world.image(client, 1)?.source == .disk)
-        world.get(client, id: 2, "b")
-        world.answerDiskJob(try find(), content: 1)
+        #expect(try world.decoded(client, 1)?.source == .disk)
+        try world.lookUp(client, id: 2, "b", content: 1)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.source == .disk)
         // Later requests find it in memory.
@@ -143,14 +120,12 @@ struct DiskTierTests {
     @Test func `a confirmed original that must not stay in memory is read from disk once more`() throws {
         world.diskResponse = world.response { ($0.etag, $0.cacheControl) = ("\"v\"", "no-cache") }
         for id in 1...2 {
-            world.get(client, id: id, "a") { $0.storage = .disk }
-            world.answerDiskJob(try find(), content: 1)
+            try world.lookUp(client, id: id, "a", content: 1) { $0.storage = .disk }
             world.confirm(try #require(world.fetches.keys.first))
             // If it has been evicted from disk too, it is downloaded without another lookup.
-            world.answerDiskJob(try find(), content: id == 1 ? 1 : nil)
+            try world.answerLookup(content: id == 1 ? 1 : nil)
             if id == 2 { try world.finishFetch(content: 2) }
-            try world.decode()
-            #expect(world.image(client, id)?.source == (id == 1 ? .disk : .network))
+            #expect(try world.decoded(client, id)?.source == (id == 1 ? .disk : .network))
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         }
     }
@@ -158,10 +133,9 @@ struct DiskTierTests {
     @Test func `an original that may not stay in memory is served stale from disk too`() throws {
         world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
         for id in 1...2 {
-            world.get(client, id: id, "a") { $0.storage = .none }
-            world.answerDiskJob(try find(), content: 1)
+            try world.lookUp(client, id: id, "a", content: 1) { $0.storage = .none }
             world.failFetch(try #require(world.fetches.keys.first), status: 500)
-            world.answerDiskJob(try find(), content: id == 1 ? 1 : nil)
+            try world.answerLookup(content: id == 1 ? 1 : nil)
             if id == 1 {
                 try world.decode()
                 let image = try #require(world.image(client, 1))
@@ -176,8 +150,7 @@ struct DiskTierTests {
     }
 
     @Test func `a raster from disk is served without decoding`() throws {
-        world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        world.answerDiskJob(try find(), content: 1, asRaster: true)
+        try world.lookUp(client, id: 1, "a", content: 1, asRaster: true) { $0.variant.width = 5 }
         let image = try #require(world.image(client, 1))
         #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
         #expect(world.getImage(client, id: 2, "a") { $0.variant.width = 5 }?.source == .memory)
@@ -185,52 +158,44 @@ struct DiskTierTests {
         world.happen(.timePassed, after: 1000)
         #expect(world.lastActions.contains { if case .touch(_, let keys) = $0 { keys.count == 1 } else { false } })
         // Another size needs the original, which is also found on disk.
-        world.get(client, id: 3, "a") { $0.variant.width = 3 }
-        world.answerDiskJob(try find(), content: 1)
+        try world.lookUp(client, id: 3, "a", content: 1) { $0.variant.width = 3 }
         #expect(world.decodes.count == 1)
     }
 
     @Test mutating func `what is read from disk again is not decoded again`() throws {
-        world = .ready { ($0.workers, $0.usesDisk, $0.memoryBytes) = (1, true, 2000) }
-        world.happen(.diskReported(DiskReport(state: .on)))
-        client = world.connect()
+        (world, client) = StrictWorld.withDisk { ($0.workers, $0.memoryBytes) = (1, 2000) }.connected()
         for id in 1...80 {
-            world.get(client, id: id, "\(id % 40)") { $0.variant.width = 5 }
-            world.answerDiskJob(try find(), content: id % 40, asRaster: true)
-            let buffer = try #require(world.image(client, id)?.buffer)
-            world.happen(.messageReceived(client, .release(buffers: [buffer])))
+            try world.lookUp(client, id: id, "\(id % 40)", content: id % 40, asRaster: true) { $0.variant.width = 5 }
+            try world.releaseImage(client, id)
         }
         #expect(world.state.report[.evictions] > 0)
         #expect((world.state.report[.diskHits], world.state.report[.remadeAfterEviction]) == (80, 0))
     }
 
     @Test func `a raster on disk is found also when the original is in memory`() throws {
-        world.get(client, id: 1, "a") { $0.representation = .original }
-        world.answerDiskJob(try find(), content: 1)
+        try world.lookUp(client, id: 1, "a", content: 1) { $0.representation = .original }
         world.readHeader(try #require(world.decodes.keys.first))
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(
             world.lastActions.contains {
                 if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false }
             })
-        world.answerDiskJob(try find(), content: 1, asRaster: true)
+        try world.answerLookup(content: 1, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk && world.decodes.isEmpty)
         // If the raster is missing, the original is decoded.
-        world.get(client, id: 3, "a") { $0.variant.width = 3 }
-        world.answerDiskJob(try find(), content: nil)
+        try world.lookUp(client, id: 3, "a", content: nil) { $0.variant.width = 3 }
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
     @Test func `only-if-cached includes the disk tier`() throws {
-        world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
-        world.answerDiskJob(try find(), content: nil)
+        try world.lookUp(client, id: 1, "a", content: nil) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 1) == .notCached)
         world.get(client, id: 2, "a") { $0.cache = .reload }
         #expect(world.diskJobs.isEmpty && world.fetches.count == 1)
     }
 
     @Test mutating func `early requests wait for the disk tier to start`() throws {
-        (world, client) = Self.world(isReady: false).connected()
+        (world, client) = Self.early().connected()
         world.get(client, id: 1, "a")
         #expect(world.diskJobs.isEmpty && world.fetches.isEmpty)
         world.readyAll()
@@ -239,8 +204,7 @@ struct DiskTierTests {
 
     @Test func `a disk tier that dies or does not answer costs only time`() throws {
         world.get(client, id: 1, "a")
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
-        world.endWorker(cache, .ended(.signal(11)))
+        world.endWorker(try world.worker(.cache), .ended(.signal(11)))
         #expect(world.fetches.count == 1)
         // The successor is available.
         world.readyAll()
@@ -249,7 +213,7 @@ struct DiskTierTests {
         world.happen(.timePassed, after: 5000)
         #expect(world.fetches.count == 2)
         // The late result has no waiters.
-        world.answerDiskJob(try find(), content: nil)
+        try world.answerLookup(content: nil)
         // Requests do not wait for a cache process that fails repeatedly.
         for _ in 0..<3 {
             guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
@@ -277,32 +241,27 @@ struct DiskTierTests {
         #expect(world.image(client, 3)?.width == 5 && world.state.report[.downloads] == 1)
     }
 
-    @Test mutating func `the result of a lookup is ignored once its original was removed or loaded anew`() throws {
-        world = Self.world()
+    @Test func `the result of a lookup is ignored once its original was removed or loaded anew`() throws {
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
-        world.happen(.messageReceived(second, .remove(id: 1, url: try SourceURL("http://origin.test/a"))))
+        try world.remove(second, id: 1, "a")
         // The lookup is abandoned; its waiter is served by a download.
         #expect(world.fetches.count == 1)
-        let late = try find()
+        let late = try #require(world.lookups.first)
         world.answerDiskJob(late, content: 1)
         #expect(world.state.memory.entries == 0)
         world.failFetch(try #require(world.fetches.keys.first))
 
         world.get(first, id: 2, "b") { $0.representation = .original }
         try world.download(second, id: 2, "b", content: 2) { ($0.representation, $0.cache) = (.original, .reload) }
-        world.answerDiskJob(try find(), content: 1)
+        try world.answerLookup(content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
         #expect(world.image(first, 2)?.buffer == world.image(second, 2)?.buffer)
     }
 
-    @Test
-    func `a query that the disk tier does not answer is answered without it, and its id is taken until then`()
-        throws
-    {
-        let url = try SourceURL("http://origin.test/a")
-        for id in 1...3 { world.happen(.messageReceived(client, .query(GetRequest(id: id, url: url)))) }
-        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+    @Test func `a query without an answer of the disk tier is answered, and its id is taken until then`() throws {
+        for id in 1...3 { try world.query(client, id: id, "a") }
+        try world.query(client, id: 1, "a")
         #expect(
             world.lastActions.contains {
                 if case .reply(_, .error(nil, let error), _) = $0 { error.code == .badRequest } else { false }
@@ -315,39 +274,31 @@ struct DiskTierTests {
     }
 
     @Test func `a raster that is read while it is being decoded exists once`() throws {
-        world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        world.answerDiskJob(try find(), content: nil)
+        try world.lookUp(client, id: 1, "a", content: nil) { $0.variant.width = 5 }
         try world.finishFetch(content: 1)
         let decode = try world.readHeader()
-        world.get(client, id: 2, "b") { $0.variant.width = 5 }
-        world.answerDiskJob(try find(), content: 1, asRaster: true)
+        try world.lookUp(client, id: 2, "b", content: 1, asRaster: true) { $0.variant.width = 5 }
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.buffer == world.image(client, 2)?.buffer)
     }
 
-    @Test mutating func `an original removed before the disk tier is ready, or while it dies, is removed from disk`()
-        throws
-    {
-        (world, client) = Self.world(isReady: false).connected()
-        let url = try SourceURL("http://origin.test/a")
-        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+    @Test mutating func `what is removed while the disk tier starts, or dies, is removed from disk`() throws {
+        (world, client) = Self.early().connected()
+        try world.remove(client, id: 1, "a")
         world.readyAll()
         #expect(world.diskJobs.values.contains { $0.kind == .forget })
-        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }?.key), .ended(.signal(9)))
-        world.readyAll()
+        world.replaceWorker(try world.worker(.cache), .ended(.signal(9)))
         world.answerDiskJob(try #require(world.diskJobs.first { $0.value.kind == .forget }?.key), content: nil)
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
     }
 
     @Test mutating func `a request that two cache processes have died of is not given to a third`() throws {
-        (world, client) = Self.world(isReady: false).connected()
-        let url = try SourceURL("http://origin.test/a")
-        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        (world, client) = Self.early().connected()
+        try world.remove(client, id: 1, "a")
         for _ in 0..<2 {
             world.readyAll(after: 100)
-            let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
             #expect(world.diskJobs.values.contains { $0.kind == .forget })
-            world.endWorker(cache, .ended(.signal(11)))
+            world.endWorker(try world.worker(.cache), .ended(.signal(11)))
         }
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
         world.readyAll(after: 1000)
@@ -355,8 +306,7 @@ struct DiskTierTests {
     }
 
     @Test func `a shutdown waits for buffers that are being saved`() throws {
-        world.get(client, id: 1, "a") { $0.representation = .original }
-        world.answerDiskJob(try find(), content: nil)
+        try world.lookUp(client, id: 1, "a", content: nil) { $0.representation = .original }
         try world.finishFetch(content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
         world.happen(.shutdownRequested)
@@ -366,13 +316,12 @@ struct DiskTierTests {
     }
 
     @Test func `query and remove cover both tiers`() throws {
-        let url = try SourceURL("http://origin.test/a")
-        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+        try world.query(client, id: 1, "a")
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         #expect(
             world.lastActions.contains(
                 .reply(client, .queried(id: 1, CacheStatus(memory: false, disk: true, fresh: true)), .nothing)))
-        world.happen(.messageReceived(client, .remove(id: 2, url: url)))
+        try world.remove(client, id: 2, "a")
         let forget = try #require(world.diskJobs.keys.first)
         let worker = try #require(world.diskJobs.removeValue(forKey: forget)?.worker)
         world.happen(.forgotten(worker, forget, keys: ["x", "y"]))
@@ -380,23 +329,335 @@ struct DiskTierTests {
     }
 
     @Test func `key texts differ when requests do`() throws {
-        let url = try SourceURL("http://origin.test/a")
-        var request = GetRequest(id: 1, url: url)
-        var words: Set<String> = [OriginalKey(request, uid: 1).word]
-        #expect(words.first?.count == 64)
-        request.options.headers = [HeaderField(name: "accept", value: "x")]
-        words.insert(OriginalKey(request, uid: 1).word)
-        request.options.headers = [HeaderField(name: "cookie", value: "x")]
-        words.insert(OriginalKey(request, uid: 1).word)
-        words.insert(OriginalKey(request, uid: 2).word)
-        request.options.credentials = Credentials(username: "u", password: "p")
-        words.insert(OriginalKey(request, uid: 2).word)
-        #expect(words.count == 5)
-        let digest = SHA256Text.sample
+        let cookie = [HeaderField(name: "cookie", value: "x")]
+        let keys = [
+            try originalKey(uid: 1), try originalKey(uid: 1) { $0.headers = [HeaderField(name: "accept", value: "x")] },
+            try originalKey(uid: 1) { $0.headers = cookie }, try originalKey(uid: 2) { $0.headers = cookie },
+            try originalKey(uid: 2) {
+                ($0.headers, $0.credentials) = (cookie, Credentials(username: "u", password: "p"))
+            },
+        ]
+        #expect(Set(keys.map(\.word)).count == 5 && keys[0].word.count == 64)
+        let digest = "00f0000000000000" + "000000000000000a" + "ffffffffffffffff" + "0123456789abcdef"
         #expect(ContentDigest(hexadecimal: digest)?.hexadecimal == digest)
     }
 }
 
-private enum SHA256Text {
-    static let sample = "00f0000000000000" + "000000000000000a" + "ffffffffffffffff" + "0123456789abcdef"
+/// A miss of the disk tier that is certain needs no lookup.
+struct KnownOriginalsTests {
+    private func world() -> StrictWorld { .withDisk { $0.workers = 1 } }
+
+    private func hash(_ key: OriginalKey) throws -> UInt64 { try #require(KeyHash.hash(key.word)) }
+
+    @Test func `nothing is certain before the last report, and after it is withdrawn`() throws {
+        let (one, other) = (try originalKey("a"), try originalKey("b"))
+        var known = KnownOriginals()
+        known.report([try hash(one)], isComplete: false)
+        #expect(known.mayContain(one) && known.mayContain(other))
+        known.report([], isComplete: true)
+        #expect(known.mayContain(one) && !known.mayContain(other))
+        known.report([], isComplete: false)
+        #expect(known.mayContain(other))
+        known.report([], isComplete: true)
+        #expect(known.mayContain(one) && !known.mayContain(other))
+        known.insert(other)
+        #expect(known.mayContain(other))
+    }
+
+    @Test func `nothing is certain of more originals than are held`() throws {
+        let keys = try (0...10).map { try originalKey("\($0)") }
+        var known = KnownOriginals(maximum: 10)
+        known.report(try keys.prefix(10).map(hash), isComplete: true)
+        known.insert(keys[0])
+        #expect(known.isComplete && known.count == 10 && !known.mayContain(keys[10]))
+        known.insert(keys[10])
+        #expect(try !known.isComplete && known.count == 0 && known.mayContain(originalKey("x")))
+        known.report([], isComplete: true)
+        #expect(try known.mayContain(originalKey("x")))
+    }
+
+    @Test func `a certain miss is downloaded at once`() throws {
+        let (world, client) = world().connected()
+        world.get(client, id: 1, "a")
+        // It may be on disk as long as the cache process has not said.
+        #expect(world.lookups.count == 1 && world.fetches.isEmpty)
+        try world.answerLookup(content: nil)
+        world.happen(.originalsKnown(hashes: [], isComplete: true))
+        world.get(client, id: 2, "b")
+        #expect(world.lookups.isEmpty && world.fetches.count == 2)
+    }
+
+    @Test func `what the disk tier has is looked for`() throws {
+        let (world, client) = world().connected()
+        world.get(client, id: 1, "a")
+        let lookup = try #require(world.lookups.first)
+        let keys = try #require(world.state.disk[lookup]?.keys)
+        let second = self.world()
+        second.happen(.originalsKnown(hashes: [try hash(try #require(keys.last))], isComplete: true))
+        let other = second.connect()
+        second.get(other, id: 1, "a")
+        #expect(second.lookups.count == 1 && second.fetches.isEmpty)
+    }
+
+    @Test func `what was given to the disk tier is looked for`() throws {
+        let world = world()
+        world.happen(.originalsKnown(hashes: [], isComplete: true))
+        let client = world.connect(isAdmin: true)
+        world.load(client, id: 1, "a", content: 1)
+        #expect(world.image(client, 1)?.source == .network)
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        world.ask(client, id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
+        world.get(client, id: 3, "a")
+        #expect(world.lookups.count == 1 && world.fetches.isEmpty)
+    }
+
+    @Test func `a user's own original is not looked for where none can be`() throws {
+        let world = world()
+        world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
+        let (first, second) = (world.connect(), world.connect(uid: 2000))
+        world.get(first, id: 1, "a")
+        let lookup = try #require(world.lookups.first)
+        let shared = try #require(world.state.disk[lookup]?.keys.last)
+        world.answerDiskJob(lookup, content: 1)
+        try world.decode()
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        world.happen(.originalsKnown(hashes: [try hash(shared)], isComplete: true))
+        world.get(second, id: 1, "a")
+        #expect(world.lookups.isEmpty && world.image(second, 1)?.source == .memory)
+    }
+
+    @Test func `the next cache process has not said yet what it has`() throws {
+        let world = world()
+        world.happen(.originalsKnown(hashes: [], isComplete: true))
+        world.replaceWorker(try #require(world.state.supervision.available(.cache)), .ended(.status(0)))
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        #expect(world.lookups.count == 1 && world.fetches.isEmpty)
+    }
+}
+
+/// The lifecycle of the cache process, as the broker sees it.
+struct CacheProcessTests {
+    private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        .starting {
+            $0.usesDisk = true
+            change(&$0)
+        }
+    }
+
+    private func warnings(_ actions: [Action]) -> [String] {
+        actions.compactMap {
+            if case .log(let record) = $0, record.level == .warning { record.message } else { nil }
+        }
+    }
+
+    @Test func `an unconfined cache process is refused like any worker`() throws {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
+            let world = world()
+            let worker = try world.worker(.cache)
+            world.happen(.workerReady(worker, sandbox))
+            #expect(world.workers[worker]?.state == .dying)
+            #expect(!world.state.canLookUp || world.state.supervision.available(.cache) == nil)
+        }
+        let allowed = world { $0.allowsUnsandboxed = true }
+        allowed.happen(.workerReady(try allowed.worker(.cache), nil))
+        #expect(allowed.state.supervision.available(.cache) != nil)
+    }
+
+    @Test func `the figures show the weakest of all kinds`() throws {
+        let world = world()
+        world.readyAll()
+        #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        world.endWorker(try world.worker(.cache), .ended(.signal(9)))
+        world.happen(.workerReady(try world.worker(.cache), SandboxReport(seccomp: true, landlock: 3)))
+        #expect(world.state.report.sandbox == "seccomp+landlock-3")
+    }
+
+    @Test func `a cache process that exits with 0 is replaced at once, without a warning`() throws {
+        let world = world()
+        world.readyAll()
+        for _ in 0..<50 {
+            let worker = try world.worker(.cache)
+            world.happen(.timePassed, after: 1000)
+            world.endWorker(worker, .ended(.status(0)))
+            #expect(warnings(world.lastActions).isEmpty)
+            #expect(try world.worker(.cache) != worker)
+            world.readyAll()
+        }
+        #expect(world.state.supervision.available(.cache) != nil)
+    }
+
+    @Test func `a cache process that exits before it was ready has failed`() throws {
+        let world = world()
+        world.endWorker(try world.worker(.cache), .ended(.status(0)))
+        world.endWorker(try world.worker(.cache), .ended(.status(0)))
+        #expect(!world.workers.values.contains { $0.kind == .cache })
+    }
+
+    @Test func `a cache process that exits as soon as it is ready has failed`() throws {
+        let world = world()
+        for _ in 0..<2 {
+            world.readyAll()
+            world.endWorker(try world.worker(.cache), .ended(.status(0)))
+        }
+        #expect(!world.workers.values.contains { $0.kind == .cache })
+        #expect(world.state.report.workerDeaths[.exit] == 2)
+    }
+
+    @Test func `a reason that several processes give is logged once`() throws {
+        let world = world()
+        world.readyAll()
+        let trouble = DiskReport(state: .off, reason: "there is no room for a directory")
+        world.happen(.diskReported(trouble))
+        #expect(warnings(world.lastActions).count == 1)
+        for _ in 0..<3 {
+            world.happen(.timePassed, after: 1000)
+            world.replaceWorker(try world.worker(.cache), .ended(.status(0)))
+            world.happen(.diskReported(trouble))
+            #expect(warnings(world.lastActions).isEmpty)
+        }
+        world.happen(.diskReported(DiskReport(state: .on)))
+        world.happen(.diskReported(trouble))
+        #expect(warnings(world.lastActions).count == 1)
+    }
+}
+
+/// The state machine of the disk tier in isolation.
+struct DiskMachineTests {
+    private let worker = WorkerID(number: 1)
+    private let job = JobID(number: 1)
+
+    private func tier(_ change: (inout BrokerLimits) -> Void = { _ in }) -> DiskTier {
+        var limits = BrokerLimits()
+        limits.usesDisk = true
+        change(&limits)
+        var tier = DiskTier(limits: limits)
+        _ = tier.reported(DiskReport(state: .on))
+        return tier
+    }
+
+    private func lookup(_ path: String = "a") throws -> LookupKey {
+        LookupKey(original: try originalKey(path), uid: 1000, form: .original)
+    }
+
+    @Test func `a lookup is shared until it ends`() throws {
+        var tier = tier()
+        tier.enqueue(try lookup(), keys: [try originalKey()], jobWaiter(1), mayStay: false, as: job)
+        #expect(tier.join(try lookup(), jobWaiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
+        #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
+        tier.start(
+            lookup: job, on: worker, isForRaster: false, isForOwn: false, rasterWord: nil,
+            at: Instant(nanoseconds: 0))
+        #expect(tier.leave(lookup: job, WaiterID(number: 2))?.worker == worker)
+        #expect(tier.join(try lookup(), jobWaiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
+    }
+
+    /// An order with more digests would not fit into a frame, and never be sent.
+    @Test(arguments: [4096, 4097])
+    func `an order with too many digests becomes one to empty the tier`(count: Int) {
+        var tier = tier()
+        #expect(tier.enqueue(.discard(digests: (0..<count).map { "\($0)" }), as: job) == nil)
+        switch tier.startNext()?.request {
+        case .discard(let digests)?: #expect(digests.count == count && count == 4096)
+        case .clear?: #expect(count == 4097)
+        default: complain("another order")
+        }
+    }
+
+    @Test func `the bytes that wait to be saved are bounded`() throws {
+        var tier = tier { $0.maxSavingBytes = 100 }
+        #expect(tier.maySave(100))
+        tier.beginSaving(BufferID(number: 1), bytes: 60, as: try originalKey(), job: job)
+        #expect(tier.maySave(40) && !tier.maySave(41) && tier.needs(BufferID(number: 1)))
+        guard case .save? = tier.answered(job) else { return complain("not saved") }
+        #expect(tier.maySave(100) && tier.isIdle)
+        // A process that exits saves nothing more; other requests are of no size.
+        tier.beginSaving(BufferID(number: 2), bytes: 100, as: nil, job: job)
+        #expect(!tier.maySave(1) && tier.brokenInvariant() == nil)
+        guard case .save? = tier.lost(job, ownMaking: true) else { return complain("not lost") }
+        _ = tier.enqueue(.discard(digests: []), as: job)
+        #expect(tier.startNext()?.job == job && tier.maySave(100) && tier.brokenInvariant() == nil)
+        guard case .discard? = tier.answered(job) else { return complain("not discarded") }
+        #expect(tier.maySave(100) && tier.isIdle && tier.brokenInvariant() == nil)
+        _ = tier.reported(DiskReport(state: .locked))
+        #expect(!tier.maySave(1))
+    }
+
+    @Test func `a request that kills two processes is dropped`() throws {
+        var tier = tier()
+        let query = DiskRequest.query(
+            nil, keys: [try originalKey()],
+            DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil))
+        #expect(tier.enqueue(query, as: job) == nil)
+        for death in 1...2 {
+            #expect(tier.startNext()?.job == job)
+            tier.processExited()
+            let loss = tier.lost(job, ownMaking: true)
+            tier.forgetCrashes()
+            switch (death, loss) {
+            case (1, nil), (2, .query?): break
+            default: complain("death \(death) led to \(String(describing: loss))")
+            }
+        }
+        #expect(tier.isIdle)
+    }
+
+    @Test func `an order to discard that kills two processes becomes one to empty the tier, which is never dropped`() {
+        var tier = tier()
+        #expect(tier.enqueue(.discard(digests: ["a"]), as: job) == nil)
+        for death in 1...5 {
+            let request = tier.startNext()?.request
+            switch (death, request) {
+            case (1...2, .discard?), (3..., .clear(nil, nil, _, _)?): break
+            default: complain("\(String(describing: request)) after \(death - 1) deaths")
+            }
+            tier.processExited()
+            guard tier.lost(job, ownMaking: true) == nil else { return complain("not asked again") }
+            tier.forgetCrashes()
+        }
+    }
+
+    @Test func `a buffer that is being saved is released with its process`() throws {
+        var tier = tier()
+        tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)
+        guard case .save(BufferID(number: 5), _, _)? = tier.lost(job, ownMaking: false) else {
+            return complain("still held")
+        }
+    }
+
+    @Test func `three missed answers in a row replace the process`() {
+        var tier = tier()
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        tier.lookupAnswered()
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        #expect(tier.countMissedAnswer(canReplace: true) == true)
+    }
+
+    @Test func `an overdue query is dropped, and an overdue forget is carried out`() throws {
+        var tier = tier()
+        let requester = (client: ClientID(number: 1), id: 1)
+        #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)
+        #expect(tier.requestTimedOut(job)?.isMissed == false)
+        guard case .forget(nil, "u", nil, _)? = tier.startNext()?.request else { return complain("not asked") }
+        #expect(tier.requestTimedOut(job)?.isMissed == true)
+        let query = JobID(number: 2)
+        let known = DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil)
+        #expect(tier.enqueue(.query(requester, keys: [], known), as: query) == nil)
+        #expect(tier.requestTimedOut(query) != nil && !tier.contains(request: query))
+    }
+
+    @Test func `a user's own original that is missing is remembered`() throws {
+        var tier = tier()
+        _ = tier.reported(DiskReport(state: .on, mayHaveOwned: true))
+        let own = try originalKey().owned(by: 1000)
+        #expect(tier.mayHave(owned: own))
+        tier.enqueue(try lookup(), keys: [own, try originalKey()], jobWaiter(1), mayStay: true, as: job)
+        let ended = tier.end(lookup: job)
+        let lookup = try #require(ended)
+        #expect(tier.isAmbiguous(lookup))
+        #expect(!tier.noteMissingOwned(lookup, found: nil) && !tier.mayHave(owned: own))
+        tier.beginSaving(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
+        #expect(tier.mayHave(owned: own))
+    }
 }

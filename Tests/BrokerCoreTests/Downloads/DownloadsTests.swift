@@ -18,86 +18,29 @@ struct DownloadsTests {
         return Downloads(limits: limits, seed: 1)
     }
 
-    private func key(_ path: String = "a") throws -> OriginalKey {
-        OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1000)
-    }
-
-    private func waiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
-        JobWaiter(
-            id: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
-            silenceMs: 15_000, deadline: now.adding(milliseconds: 60_000))
+    /// A download that one request waits for.
+    private func download(_ path: String = "a", for waiter: Int = 1) throws -> Download {
+        let key = try originalKey(path)
+        return Download(DownloadKey(original: key, isForced: false), url: key.url, waiter: jobWaiter(waiter))
     }
 
     /// Queues a download of "a" as `job`, and starts it.
-    private func start(_ downloads: inout Downloads, isForced: Bool = false) throws {
-        let download = Download(
-            DownloadKey(original: try key(), isForced: isForced), url: try key().url, waiter: waiter(1))
-        let begun = downloads.enqueue(download, newJob: { job }, at: now)
+    private func start(_ downloads: inout Downloads) throws {
+        let begun = downloads.enqueue(try download(), newJob: { job }, at: now)
         #expect(begun == job && downloads.popQueued() == job)
         guard case .transfer? = downloads.start(job, on: worker, at: now) else {
             return complain("the download did not start")
         }
     }
 
-    private func respond(_ downloads: inout Downloads, received: Int) {
-        let response = ResponseRecord(status: 200, requestedAt: 0, receivedAt: 0, cacheControl: "max-age=60")
-        _ = downloads.responded(job, response, validator: "\"v\"", total: 1000, at: now)
-        _ = downloads.progressed(job, received: received, at: now)
-    }
-
     @Test func `a forced request joins only a download that brings the body`() throws {
         var downloads = downloads()
         try start(&downloads)
-        let joined = downloads.join(try key(), isForced: true, waiter(2))
+        let joined = downloads.join(try originalKey(), isForced: true, jobWaiter(2))
         #expect(joined?.job == job)
         #expect(downloads[job]?.waiters.count == 2)
-        #expect(downloads.join(try key("b"), isForced: false, waiter(3)) == nil)
+        #expect(downloads.join(try originalKey("b"), isForced: false, jobWaiter(3)) == nil)
         #expect(downloads.brokenInvariant() == nil)
-    }
-
-    @Test func `the highest priority of the waiters counts`() throws {
-        var downloads = downloads()
-        try start(&downloads)
-        _ = downloads.join(try key(), isForced: false, waiter(2, priority: .high))
-        #expect(downloads[job]?.priority == .high)
-        _ = downloads.leave(job, WaiterID(number: 2), at: now)
-        #expect(downloads[job]?.priority == .normal)
-    }
-
-    @Test func `received bytes are reserved until the download ends`() throws {
-        var downloads = downloads()
-        try start(&downloads)
-        respond(&downloads, received: 400)
-        #expect(downloads.reservedBytes == 400)
-        _ = downloads.end(job)
-        #expect(downloads.reservedBytes == 0 && downloads.active.isEmpty && downloads.brokenInvariant() == nil)
-    }
-
-    @Test func `a download without waiters stops, and its body is kept`() throws {
-        var downloads = downloads()
-        try start(&downloads)
-        respond(&downloads, received: 400)
-        _ = downloads.leave(job, WaiterID(number: 1), at: now)
-        #expect(downloads.isStopping(job) && downloads[job] == nil)
-        // The same original is downloaded anew until the worker has stopped.
-        #expect(downloads.join(try key(), isForced: false, waiter(2)) == nil)
-        _ = downloads.stopped(job, received: 500, at: now)
-        #expect(downloads.keptBodyJobs == [job] && downloads.reservedBytes == 500)
-        let download = Download(
-            DownloadKey(original: try key(), isForced: false), url: try key().url, waiter: waiter(2))
-        let next = downloads.enqueue(download, newJob: { JobID(number: 9) }, at: now)
-        #expect(next == job && downloads[job]?.resumption?.offset == 500)
-        #expect(downloads.brokenInvariant() == nil)
-    }
-
-    @Test func `a body that is cut short is continued at once`() throws {
-        var downloads = downloads()
-        try start(&downloads)
-        respond(&downloads, received: 400)
-        let error = WireError(.transferFailed, "Cut short.")
-        let outcomes = downloads.failed(job, error, received: 400, at: now)
-        guard case .freed(job, worker)? = outcomes?.first else { return complain("the worker is not freed") }
-        #expect(downloads.queued == 1 && downloads.popQueued() == job)
     }
 
     @Test func `a retry waits for its delay, which follows from the seed`() throws {
@@ -118,27 +61,10 @@ struct DownloadsTests {
         #expect(try delay(seed: 1) != delay(seed: 2))
     }
 
-    @Test func `a worker's death is blamed on a download that was alone`() throws {
-        var downloads = downloads()
-        try start(&downloads)
-        for crash in 1...3 {
-            let (isPoisonous, _) = downloads.workerExited(
-                job, ownMaking: true, wasAlone: true, at: now)
-            #expect(isPoisonous == (crash == 3))
-            if isPoisonous { return }
-            // The suspect is retried alone.
-            #expect(!downloads.hasQueued && downloads.popSuspect() == job)
-            _ = downloads.start(job, on: worker, at: now)
-        }
-    }
-
     @Test func `an origin that shares connections gets more transfers, until it does not any more`() throws {
         var downloads = downloads { ($0.transfersPerOrigin, $0.multiplexedTransfersPerOrigin) = (2, 5) }
         for number in 1...9 {
-            let download = Download(
-                DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
-                waiter: waiter(1))
-            _ = downloads.enqueue(download, newJob: { JobID(number: number) }, at: now)
+            _ = downloads.enqueue(try download("\(number)"), newJob: { JobID(number: number) }, at: now)
         }
         func startAll() -> Int {
             var count = 0
@@ -171,10 +97,7 @@ struct DownloadsTests {
         var downloads = downloads { ($0.patienceMs, $0.transfersPerOrigin) = (1000, 12) }
         for number in 1...10 {
             let job = JobID(number: number)
-            let download = Download(
-                DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
-                waiter: waiter(number))
-            _ = downloads.enqueue(download, newJob: { job }, at: now)
+            _ = downloads.enqueue(try download("\(number)", for: number), newJob: { job }, at: now)
             guard let next = downloads.popQueued() else { break }
             _ = downloads.start(next, on: worker, at: now)
             downloads.blameSilence(of: next, WireError(.timeout, "Silent."), at: now.adding(milliseconds: 999))
@@ -185,5 +108,367 @@ struct DownloadsTests {
             for _ in 0..<2 { downloads.blameSilence(of: JobID(number: number), WireError(.timeout, ""), at: late) }
         }
         #expect(downloads.delay(of: "http://origin.test", for: 1000, until: late, at: late) != nil)
+    }
+}
+
+/// Users' shares of the running transfers, and silent transfers that give way to others.
+struct TransferShareTests {
+    private var world = StrictWorld.ready { ($0.workers, $0.maxKeptBodyBytes) = (1, 1 << 20) }
+
+    /// Requests images that the client waits ten minutes for, each from an origin of its own, or all from one.
+    private func get(_ client: ClientID, _ ids: ClosedRange<Int>, of host: String? = nil) {
+        for id in ids {
+            world.get(client, id: id, "\(client)-\(id)", of: host ?? "\(client)-\(id).test") {
+                ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
+            }
+        }
+    }
+
+    private func fetch(_ client: ClientID, _ id: Int) -> JobID? {
+        world.fetches.first { $0.value.order.url.hasSuffix("/\(client)-\(id)") }?.key
+    }
+
+    private func failures(_ client: ClientID) -> Int { world.answers[client]?.count ?? 0 }
+
+    // MARK: Shares
+
+    @Test func `one client's transfers leave some for other users`() {
+        let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
+        get(greedy, 1...66)
+        #expect(world.fetches.count == 51)
+        get(other, 1...1)
+        #expect(fetch(other, 1) != nil && world.state.downloads.queued == 15)
+    }
+
+    @Test func `one client's transfers from an origin leave one for other users`() {
+        let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
+        get(greedy, 1...9, of: "a.test")
+        #expect(world.fetches.count == 4)
+        get(other, 1...1, of: "a.test")
+        #expect(fetch(other, 1) != nil)
+        // It delays no other job of its user.
+        get(greedy, 10...10)
+        #expect(fetch(greedy, 10) != nil)
+    }
+
+    @Test func `an administrator may have all transfers`() {
+        let admin = world.connect(isAdmin: true)
+        get(admin, 1...66)
+        #expect(world.fetches.count == 64)
+    }
+
+    @Test(arguments: [1, 40]) func `another user's download waits for one transfer to end`(connections: Int) throws {
+        let clients = (0..<connections).map { _ in world.connect(uid: 1, isAdmin: true) }
+        for id in 1...200 { get(clients[id % connections], id...id) }
+        #expect(world.fetches.count == 64)
+        let other = world.connect(uid: 2)
+        get(other, 1...1)
+        world.failFetch(try #require(world.fetches.keys.min()), .tooLarge)
+        world.failFetch(try #require(world.fetches.keys.min()), .tooLarge)
+        #expect(fetch(other, 1) != nil)
+    }
+
+    // MARK: Memory
+
+    /// Otherwise one user's unfinished bodies would keep all others from loading.
+    @Test mutating func `a user whose bodies fill half of the memory is passed over, and others are not`() throws {
+        world = .ready { $0.memoryBytes = 64 << 20 }
+        let (holder, other) = (world.connect(uid: 1), world.connect(uid: 2))
+        func fill(_ client: ClientID, _ id: Int) throws {
+            world.receive(try #require(fetch(client, id)), 32 << 20, validator: nil)
+        }
+        get(holder, 1...1)
+        try fill(holder, 1)
+        get(holder, 2...2)
+        get(other, 1...1)
+        #expect(fetch(holder, 2) == nil && fetch(other, 1) != nil)
+        // Who has more than an eighth is passed over, too.
+        try fill(other, 1)
+        get(other, 2...2)
+        #expect(fetch(other, 2) == nil)
+        world.failFetch(try #require(fetch(holder, 1)), .tooLarge)
+        #expect(fetch(holder, 2) != nil && fetch(other, 2) == nil)
+        world.failFetch(try #require(fetch(other, 1)), .tooLarge)
+        #expect(fetch(other, 2) != nil)
+    }
+
+    @Test mutating func `only users without bodies load while they fill three quarters of the memory`() throws {
+        world = .ready { $0.memoryBytes = 64 << 20 }
+        let (holder, small, new) = (world.connect(uid: 1), world.connect(uid: 2), world.connect(uid: 3))
+        func progress(_ client: ClientID, _ id: Int, _ bytes: Int) throws {
+            let job = try #require(fetch(client, id))
+            if bytes == 1 << 20 { world.respond(job, validator: nil) }
+            world.progress(job, received: bytes)
+        }
+        get(holder, 1...2)
+        for id in 1...2 { try progress(holder, id, 1 << 20) }
+        get(small, 1...1)
+        try progress(small, 1, 1 << 20)
+        for id in 1...2 { try progress(holder, id, 16 << 20) }
+        get(small, 2...2)
+        #expect(fetch(small, 2) != nil)
+        for id in 1...2 { try progress(holder, id, 32 << 20) }
+        get(small, 3...3)
+        get(new, 1...1)
+        #expect(fetch(small, 3) == nil && fetch(new, 1) != nil)
+    }
+
+    // MARK: Silence
+
+    @Test func `a silent transfer gives way to another user's job after 60 s`() throws {
+        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
+        get(holder, 1...64)
+        // Jobs of the same user are no reason.
+        get(holder, 65...65)
+        world.happen(.timePassed, after: 30_000)
+        world.respond(try #require(fetch(holder, 1)), validator: nil)
+        get(other, 1...1)
+        world.happen(.timePassed, after: 29_999)
+        #expect(failures(holder) == 0 && fetch(other, 1) == nil)
+        world.happen(.timePassed, after: 1)
+        #expect(failures(holder) == 1 && fetch(other, 1) != nil)
+        #expect(world.answers[holder]?[1] == nil)
+        #expect(world.answers[holder]?.keys.first.flatMap { world.error(holder, $0) } == .timeout)
+    }
+
+    @Test func `a silent transfer lives on while none waits for it`() {
+        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
+        get(holder, 1...6, of: "a.test")
+        get(other, 1...9, of: "b.test")
+        world.happen(.timePassed, after: 300_000)
+        #expect(failures(holder) == 0 && failures(other) == 0)
+        // Then at once.
+        get(other, 10...10, of: "a.test")
+        #expect(failures(holder) == 1 && fetch(other, 10) != nil)
+        // Its own share does not keep it from another one, of which it may have four times what remains.
+        get(other, 11...11, of: "a.test")
+        #expect(failures(holder) == 1 && fetch(other, 11) == nil)
+    }
+
+    @Test func `a silent transfer that can be continued gives way when its worker has stopped it`() throws {
+        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
+        get(holder, 1...6, of: "a.test")
+        for job in world.fetches.keys.sorted() { world.receive(job, 500, of: 1000) }
+        get(other, 1...2, of: "a.test")
+        world.happen(.timePassed, after: 60_000)
+        // One at a time.
+        #expect(failures(holder) == 1 && fetch(other, 1) == nil && world.stopping.count == 1)
+        world.happen(.timePassed, after: 1_000)
+        #expect(failures(holder) == 1)
+        world.endStopping(try #require(world.stopping.keys.first), received: 500)
+        #expect(fetch(other, 1) != nil && world.state.downloads.keptBodyJobs.count == 1)
+    }
+
+    @Test func `another user's request for a transfer that gives way is not lost`() throws {
+        let (holder, other, third) = (
+            world.connect(uid: 1, isAdmin: true), world.connect(uid: 2), world.connect(uid: 3)
+        )
+        get(holder, 1...6, of: "a.test")
+        world.get(third, id: 1, "\(holder)-1", of: "a.test") {
+            ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
+        }
+        get(other, 1...1, of: "a.test")
+        world.happen(.timePassed, after: 60_000)
+        // The third user's request is one more that waits.
+        #expect(failures(holder) == 2 && failures(third) == 0)
+        #expect(world.error(holder, 1) == .timeout && world.error(holder, 2) == .timeout)
+        #expect(fetch(other, 1) != nil)
+        world.finishFetch(try #require(fetch(holder, 1)), content: 1)
+        #expect(failures(third) == 0 && world.decodes.count == 1)
+    }
+}
+
+/// Origins that ask not to be contacted for a while (`Retry-After`): the requests that can wait do.
+struct PatienceTests {
+    private var (world, client) = StrictWorld.ready().connected()
+
+    /// Answers a transfer with an image.
+    private func serve(_ job: JobID) {
+        world.respond(job)
+        world.finishFetch(job, content: 1)
+        world.decodeAll()
+    }
+
+    private func serveAll() { while let job = world.fetches.keys.min() { serve(job) } }
+
+    /// Lets the origin answer the first transfer with 429.
+    private func refuse(retryAfterMs: Int = 1000) throws {
+        world.failFetch(try #require(world.fetches.keys.min()), status: 429, retryAfterMs: retryAfterMs)
+    }
+
+    /// Lets the first transfer go on at another origin.
+    private func redirect() throws {
+        let job = try #require(world.fetches.keys.min())
+        world.happen(.fetchRedirected(world.fetches[job]!.worker, job, to: "http://other.test:80/"))
+    }
+
+    private func held() -> Int { world.state.report[.held] }
+    private func isAnswered(_ id: Int) -> Bool { world.answers[client]?[id] != nil }
+
+    @Test func `requests wait until the origin may be asked, then it is asked gently`() throws {
+        for id in 1...40 { world.get(client, id: id, "\(id)") }
+        try refuse()
+        while !world.fetches.isEmpty { serve(try #require(world.fetches.keys.min())) }
+        let before = (1...40).count(where: isAnswered)
+        #expect((1...39).contains(before) && held() == 40 - before)
+        world.happen(.timePassed, after: 999)
+        #expect(world.fetches.isEmpty)
+        world.happen(.timePassed, after: 1)
+        #expect(world.fetches.count == 1)
+        var most = 0
+        while !world.fetches.isEmpty {
+            let running = world.fetches.keys.sorted()
+            // One more with each answer, until the origin's ordinary limit.
+            #expect(running.count <= most + 1)
+            most = max(most, running.count)
+            serve(running[0])
+        }
+        #expect(most > 1 && held() == 0)
+        #expect((1...40).allSatisfy { world.image(client, $0) != nil })
+        // As often as a download was held.
+        #expect(world.state.report.histograms[.held]?.count == 40 - before)
+    }
+
+    @Test func `a request whose time does not last fails at once, the others wait`() throws {
+        world.get(client, id: 1, "a") { $0.totalTimeoutMs = 1000 }
+        world.get(client, id: 2, "a")
+        try refuse()
+        #expect(world.error(client, 1) == .httpStatus)
+        #expect(world.getError(client, id: 3, "b") { $0.totalTimeoutMs = 1000 } == .hostUnavailable)
+        world.get(client, id: 4, "b") { $0.totalTimeoutMs = 1001 }
+        world.happen(.timePassed, after: 999)
+        #expect(!isAnswered(2) && !isAnswered(4))
+        world.happen(.timePassed, after: 1)
+        serveAll()
+        #expect(world.image(client, 2) != nil && world.image(client, 4) != nil)
+    }
+
+    @Test func `queued requests whose time does not last fail as soon as the origin asks`() throws {
+        for id in 1...40 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 10_000 } }
+        try refuse(retryAfterMs: 10_000)
+        #expect(world.error(client, 1) == .httpStatus)
+        serveAll()
+        #expect((1...40).allSatisfy(isAnswered) && held() == 0)
+        #expect((2...40).contains { world.error(client, $0) == .hostUnavailable })
+    }
+
+    @Test func `an origin that asks again is waited for again`() throws {
+        for id in 1...3 { world.get(client, id: id, "\(id)") }
+        try refuse()
+        while world.fetches.count > 0 { try refuse() }
+        for _ in 0..<5 {
+            world.happen(.timePassed, after: 1000)
+            #expect(world.fetches.count == 1)
+            try refuse()
+            #expect(world.fetches.isEmpty && held() == 3)
+        }
+        world.happen(.timePassed, after: 1000)
+        serveAll()
+        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+    }
+
+    @Test func `a later answer prolongs the wait`() throws {
+        for id in 1...2 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 4000 } }
+        try refuse()
+        try refuse(retryAfterMs: 5000)
+        #expect(world.error(client, 2) == .httpStatus)
+        world.happen(.timePassed, after: 1000)
+        #expect(world.fetches.isEmpty)
+    }
+
+    @Test func `the stale original is served in place of the wait`() throws {
+        world.cacheControl = "max-age=1, stale-if-error=1000"
+        world.get(client, id: 1, "a")
+        serveAll()
+        world.get(client, id: 2, "a", after: 2000)
+        try refuse(retryAfterMs: 10_000)
+        #expect(world.image(client, 2)?.stale == true && held() == 0)
+        // Also after another download has met the wait.
+        world.get(client, id: 3, "b")
+        world.get(client, id: 4, "a")
+        #expect(world.image(client, 4)?.stale == true && held() == 1)
+    }
+
+    @Test func `released downloads that are cancelled let the next ones go`() throws {
+        for id in 1...9 { world.get(client, id: id, "\(id)") }
+        while world.fetches.count > 0 { try refuse() }
+        world.happen(.timePassed, after: 1000)
+        for _ in 1...8 {
+            let (job, fetch) = try #require(world.fetches.first)
+            let id = try #require(Int(fetch.order.url.split(separator: "/").last ?? ""))
+            world.happen(.messageReceived(client, .cancel(id: 0, request: id)))
+            if world.stopping[job] != nil { world.endStopping(job, received: 0) }
+            #expect(world.fetches.count == 1)
+        }
+        serveAll()
+        #expect(held() == 0 && (1...9).count { world.image(client, $0) != nil } == 1)
+    }
+
+    @Test func `those of high priority go first`() throws {
+        world.get(client, id: 1, "1")
+        try refuse()
+        for id in 2...4 { world.get(client, id: id, "\(id)") { $0.priority = id == 4 ? .high : .low } }
+        // Another request of the same image raises its priority.
+        world.get(client, id: 5, "3") { $0.priority = .high }
+        world.happen(.timePassed, after: 1000)
+        var order: [String] = []
+        while let (job, fetch) = world.fetches.first {
+            order.append(String(fetch.order.url.suffix(1)))
+            serve(job)
+            if world.fetches.count > 1 { break }
+        }
+        #expect(order == ["3"])
+        #expect(world.fetches.values.map { String($0.order.url.suffix(1)) }.sorted() == ["1", "4"])
+    }
+
+    @Test func `another user's requests do not wait`() throws {
+        world.get(client, id: 1, "a")
+        try refuse()
+        let stranger = world.connect(uid: 1001)
+        world.get(stranger, id: 2, "b")
+        #expect(world.fetches.count == 1)
+        serveAll()
+        #expect(world.image(stranger, 2) != nil)
+    }
+
+    @Test func `a target of redirects is waited for, not the origin that redirects`() throws {
+        world.get(client, id: 1, "a")
+        try redirect()
+        try refuse()
+        #expect(held() == 1)
+        world.get(client, id: 2, "b")
+        world.get(client, id: 3, "c", of: "other.test")
+        #expect(world.fetches.count == 1 && held() == 2)
+        serveAll()
+        world.happen(.timePassed, after: 1000)
+        #expect(world.fetches.count == 1)
+        serveAll()
+        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+    }
+
+    @Test func `an origin that redirects and its target may both ask for patience`() throws {
+        world.get(client, id: 1, "a")
+        try redirect()
+        try refuse(retryAfterMs: 2000)
+        world.get(client, id: 2, "b")
+        try refuse()
+        world.happen(.timePassed, after: 1000)
+        serveAll()
+        world.happen(.timePassed, after: 1000)
+        #expect(world.fetches.count == 1)
+        try redirect()
+        serveAll()
+        for id in 3...9 { world.get(client, id: id, "\(id)") }
+        serveAll()
+        #expect(held() == 0 && (1...9).allSatisfy { world.image(client, $0) != nil })
+    }
+
+    @Test func `the worker that asks a held origin may die`() throws {
+        for id in 1...3 { world.get(client, id: id, "\(id)") }
+        while world.fetches.count > 0 { try refuse() }
+        world.happen(.timePassed, after: 1000)
+        world.replaceWorker(try #require(world.fetches.first?.value.worker), .ended(.signal(9)), after: 1000)
+        serveAll()
+        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
     }
 }

@@ -9,10 +9,7 @@ import WorkerProtocol
 
 /// Local files: their identity is their name, each is read once, and their descriptors are given up.
 struct FileTests {
-    private var world: StrictWorld
-    private var client: ClientID
-
-    init() { (world, client) = Self.world().connected() }
+    private var (world, client) = Self.world().connected()
 
     private static func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         .ready {
@@ -27,8 +24,7 @@ struct FileTests {
         world.decodeAll()
     }
 
-    @Test mutating func `a file is read once for all, and shared between users`() {
-        world = Self.world()
+    @Test func `a file is read once for all, and shared between users`() {
         let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
         world.getFile(one, id: 1, StrictWorld.identity(5))
         world.getFile(two, id: 1, StrictWorld.identity(5))
@@ -43,8 +39,7 @@ struct FileTests {
         #expect(world.files.isEmpty)
     }
 
-    @Test mutating func `an unchanged local file has a slot from its first answer on`() {
-        world = Self.world()
+    @Test func `an unchanged local file has a slot from its first answer on`() {
         let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
         world.greet(one)
         world.getFile(one, id: 1, StrictWorld.identity(5))
@@ -134,8 +129,7 @@ struct FileTests {
         #expect(world.image(client, 3)?.source == .file)
     }
 
-    @Test mutating func `a cancelled request gives its file up, others go on with the read`() {
-        world = Self.world()
+    @Test func `a cancelled request gives its file up, others go on with the read`() {
         let (one, two) = (world.connect(), world.connect())
         world.getFile(one, id: 1, StrictWorld.identity(5))
         world.getFile(two, id: 1, StrictWorld.identity(5))
@@ -158,14 +152,13 @@ struct FileTests {
         #expect(world.image(client, 3) != nil && world.state.report[.reservedBytes] == 0)
     }
 
-    @Test mutating func `a failed read fails its own request, the others read by their own descriptors`() {
-        world = Self.world()
+    @Test func `a failed read fails its own request, the others read by their own descriptors`() {
         let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
         world.getFile(one, id: 1, StrictWorld.identity(5))
         world.getFile(two, id: 1, StrictWorld.identity(5))
         world.failRead(world.reading.keys.first!, .unreadable("EINVAL"))
         #expect(world.error(one, 1) == .badRequest)
-        #expect(world.reading.values.first?.file == FileID(number: 2001))
+        #expect(world.reading.values.first?.file == FileID(number: 3001))
         work()
         #expect(world.image(two, 1)?.source == .file)
     }
@@ -241,8 +234,7 @@ struct FileTests {
         #expect(world.image(client, 2)?.buffer != first && world.state.report[.decodes] == 2)
     }
 
-    @Test mutating func `each user hears the name that it has given`() {
-        world = Self.world()
+    @Test func `each user hears the name that it has given`() {
         let clients = [world.connect(uid: 1), world.connect(uid: 2)]
         for client in clients { world.happen(.messageReceived(client, .subscribe(id: 9, events: [.finished]))) }
         for client in clients {
@@ -268,8 +260,7 @@ struct FileTests {
     }
 
     @Test mutating func `only the identity of a file goes to disk, with its rasters`() throws {
-        (world, client) = Self.world { $0.usesDisk = true }.connected()
-        world.happen(.diskReported(DiskReport(state: .on)))
+        (world, client) = StrictWorld.withDisk { $0.workers = 2 }.connected()
         let identity = StrictWorld.identity(5)
         world.getFile(client, id: 1, identity) { $0.variant.width = 5 }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
@@ -295,8 +286,7 @@ struct FileTests {
     }
 
     @Test mutating func `what is for memory only stays off the disk`() throws {
-        (world, client) = Self.world { $0.usesDisk = true }.connected()
-        world.happen(.diskReported(DiskReport(state: .on)))
+        (world, client) = StrictWorld.withDisk { $0.workers = 2 }.connected()
         world.getFile(client, id: 1, StrictWorld.identity(5)) { ($0.variant.width, $0.storage) = (5, .memory) }
         world.get(client, id: 2, "a") { ($0.variant.width, $0.storage) = (5, .memory) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }

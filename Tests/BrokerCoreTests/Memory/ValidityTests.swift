@@ -62,7 +62,7 @@ final class ValidityTests {
 
     @Test func `a slot ends when the image is removed, cleared, or stored anew`() throws {
         for (id, end) in [
-            { $0.happen(.messageReceived($0.admin, .remove(id: 1, url: try! SourceURL("http://origin.test/a")))) },
+            { try? $0.remove($0.admin, id: 1, "a") },
             { $0.happen(.messageReceived($0.admin, .clear(id: 1, tier: .all, olderThanSeconds: nil))) },
             {
                 $0.get($0.admin, id: 1, "a") { $0.cache = .reload }
@@ -95,8 +95,7 @@ final class ValidityTests {
     @Test func `a user's own image is preferred to the shared one`() throws {
         try load("a")
         let slot = try #require(hit(1, "a")?.slot)
-        let request = StoreRequest(id: 9, url: try SourceURL("http://origin.test/a"), payload: 0)
-        world.happen(.storeReceived(client, request, bytes: 100))
+        try world.store(client, id: 9, "a", bytes: 100)
         world.identify(try #require(world.identifying.keys.first), content: 3)
         let job = try world.readHeader()
         #expect(world.isValid(slot))
@@ -156,13 +155,9 @@ struct ValiditySlotTests {
         func changes() -> [ValiditySlots.Change] { slots.takeChanges() }
     }
 
-    private func key(_ path: String) throws -> OriginalKey {
-        OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1)
-    }
-
     @Test func aSlotStandsForAnOriginalAsABuffer() throws {
         let table = Table(capacity: 10)
-        let (a, b) = (try key("a"), try key("b"))
+        let (a, b) = (try originalKey("a"), try originalKey("b"))
         let first = try #require(table.assign(1, a))
         #expect(table.assign(1, a) == first)
         #expect(table.assign(1, b)?.number == 1)
@@ -186,19 +181,21 @@ struct ValiditySlotTests {
     @Test func aSlotIsNotAssignedAfterItsLastGeneration() throws {
         let table = Table(capacity: 2, lastGeneration: 3)
         for generation in 1...3 {
-            for buffer in 1...2 { #expect(table.assign(buffer, try key("a"))?.generation == UInt32(generation)) }
-            #expect(table.assign(3, try key("a")) == nil)
+            for buffer in 1...2 {
+                #expect(table.assign(buffer, try originalKey("a"))?.generation == UInt32(generation))
+            }
+            #expect(table.assign(3, try originalKey("a")) == nil)
             table.slots.endAll()
         }
-        #expect(table.assign(1, try key("a")) == nil)
+        #expect(table.assign(1, try originalKey("a")) == nil)
     }
 
     @Test func endingAnOwnOriginalEndsTheSharedOne() throws {
         let table = Table(capacity: 10)
-        _ = table.assign(1, try key("a"))
-        table.slots.end(try key("b").owned(by: 1))
+        _ = table.assign(1, try originalKey("a"))
+        table.slots.end(try originalKey("b").owned(by: 1))
         #expect(table.changes().count == 1)
-        table.slots.end(try key("a").owned(by: 1))
+        table.slots.end(try originalKey("a").owned(by: 1))
         #expect(table.changes().last?.validUntil.nanoseconds == 0)
     }
 }
@@ -209,8 +206,7 @@ struct SuspensionTests {
         let world = StrictWorld.ready()
         world.cacheControl = "max-age=60"
         let client = world.connect()
-        world.load(client, id: 1, "a", content: 1)
-        #expect(world.image(client, 1) != nil)
+        #expect(world.load(client, id: 1, "a", content: 1) != nil)
         #expect(world.getImage(client, id: 2, "a")?.stale == false)
         #expect(world.fetches.isEmpty)
         world.happen(.machineSuspended(milliseconds: 8 * 3_600_000))
@@ -220,10 +216,8 @@ struct SuspensionTests {
         // A response after it is as fresh as ever.
         try world.finishFetch(content: 1)
         #expect(world.getImage(client, id: 4, "a")?.stale == false)
-        world.happen(.timePassed, after: 59_000)
-        #expect(world.getImage(client, id: 5, "a") != nil)
-        world.happen(.timePassed, after: 2000)
-        world.get(client, id: 6, "a")
+        #expect(world.getImage(client, id: 5, "a", after: 59_000) != nil)
+        world.get(client, id: 6, "a", after: 2000)
         #expect(world.answers[client]?[6] == nil)
     }
 
@@ -234,8 +228,77 @@ struct SuspensionTests {
         world.load(client, id: 1, "a", content: 1)
         world.happen(.machineSuspended(milliseconds: 30_000))
         #expect(world.getImage(client, id: 2, "a")?.stale == false)
-        world.happen(.timePassed, after: 31_000)
-        world.get(client, id: 3, "a")
+        world.get(client, id: 3, "a", after: 31_000)
         #expect(world.answers[client]?[3] == nil)
+    }
+}
+
+/// The table of the index, compared with a dictionary.
+struct SlotTableTests {
+    /// A key with many hash collisions.
+    private struct Key: Hashable {
+        let number: Int
+
+        func hash(into hasher: inout Hasher) { hasher.combine(number % 7) }
+    }
+
+    private struct Record: KeyedRecord {
+        let key: Key
+        var value: Int
+    }
+
+    @Test(arguments: [40, 700])
+    func `random steps have the result of a dictionary`(keys: Int) {
+        var random = SplitMix64(state: UInt64(keys))
+        var table = SlotTable<Record>()
+        var model: [Key: Int] = [:]
+        var slots: [Key: Int] = [:]
+        for step in 0..<20_000 {
+            let key = Key(number: Int.random(in: 0..<keys, using: &random))
+            if let slot = table.slot(of: key) {
+                #expect(slots[key] == slot)
+                #expect(table[key]?.value == model[key])
+                if Bool.random(using: &random) {
+                    let removed = table.remove(at: slot)
+                    #expect(removed.value == model.removeValue(forKey: key))
+                    slots[key] = nil
+                } else {
+                    table[slot].value = step
+                    model[key] = step
+                }
+            } else {
+                #expect(model[key] == nil)
+                slots[key] = table.insert(Record(key: key, value: step))
+                model[key] = step
+            }
+            #expect(table.count == model.count)
+        }
+        #expect(Dictionary(uniqueKeysWithValues: table.map { ($0.key, $0.value) }) == model)
+    }
+
+    @Test func `slots are used again`() {
+        var table = SlotTable<Record>()
+        let slots = (0..<2000).map { table.insert(Record(key: Key(number: $0), value: 0)) }
+        for slot in slots { table.remove(at: slot) }
+        let again = (0..<2000).map { table.insert(Record(key: Key(number: $0), value: 0)) }
+        #expect(Set(again) == Set(slots))
+    }
+}
+
+struct SlotListTests {
+    @Test(arguments: 1...20) func `has the slots that were added and not removed, in their order`(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        var (list, expected) = (SlotList(), [Int]())
+        for slot in 0..<200 {
+            if expected.count < 6, Bool.random(using: &random) {
+                list.append(slot)
+                expected.append(slot)
+            } else if let slot = expected.randomElement(using: &random) {
+                list.remove(slot)
+                expected.removeAll { $0 == slot }
+            }
+            #expect(Array(list) == expected)
+            #expect(list.last == expected.last)
+        }
     }
 }

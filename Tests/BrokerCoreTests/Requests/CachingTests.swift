@@ -8,18 +8,10 @@ import WorkerProtocol
 
 /// Which responses are cached, and when a cached one answers a request.
 struct CachingTests {
-    private let world = StrictWorld()
-    private let client: ClientID
-
-    init() {
-        client = world.connect()
-        world.readyAll()
-    }
+    private var (world, client) = StrictWorld.ready().connected()
 
     /// Loads an image of 10 × 10 pixels.
-    private func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
-        throws
-    {
+    private func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void) throws {
         world.get(client, id: id, path)
         try world.finishFetch(content: content, change)
         if let job = world.decodes.keys.first { world.decode(job) }
@@ -28,8 +20,7 @@ struct CachingTests {
 
     @Test func `a fresh original is served without asking the origin`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=10" }
-        world.happen(.timePassed, after: 9_000)
-        world.get(client, id: 2, "a")
+        world.get(client, id: 2, "a", after: 9_000)
         let image = try #require(world.image(client, 2))
         #expect(image.source == .memory && !image.stale)
         #expect(image.expires == world.unixMs / 1000 + 1)
@@ -37,8 +28,7 @@ struct CachingTests {
 
     @Test func `a stale original is revalidated, and not decoded again`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=10", "\"one\"") }
-        world.happen(.timePassed, after: 10_000)
-        world.get(client, id: 2, "a")
+        world.get(client, id: 2, "a", after: 10_000)
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
         world.confirm(job) { $0.cacheControl = "max-age=20" }
@@ -85,12 +75,10 @@ struct CachingTests {
 
     @Test func `a failure is answered with the stale image where the origin allows it`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
-        world.happen(.timePassed, after: 2_000)
-        world.get(client, id: 2, "a")
+        world.get(client, id: 2, "a", after: 2_000)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.stale == true)
-        world.happen(.timePassed, after: 60_000)
-        world.get(client, id: 3, "a")
+        world.get(client, id: 3, "a", after: 60_000)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.error(client, 3) == .httpStatus)
     }
@@ -103,15 +91,8 @@ struct CachingTests {
         }
         #expect((shown.count, shown.first?.final) == (1, false))
         #expect(world.answers[client]?[2] == nil)
-        try world.finishFetch(content: 2)
-        try world.decode()
+        try world.finishLoad(content: 2)
         #expect(world.image(client, 2)?.source == .network && world.image(client, 2)?.buffer != shown.first?.buffer)
-    }
-
-    @Test func `an original that may not be stored is served and forgotten`() throws {
-        try load(1, "a") { $0.cacheControl = "no-store" }
-        #expect(world.state.report[.memoryEntries] == 0)
-        #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test func `no-store does not change the cache`() throws {
@@ -164,9 +145,10 @@ struct CachingTests {
         #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
-    @Test func `a redirect that must not be stored leaves nothing`() throws {
-        let way = redirect("no-store")
-        try load(1, "a") { ($0.cacheControl, $0.redirects) = ("max-age=3600", [way]) }
+    @Test(arguments: [false, true])
+    func `an original or a redirect that must not be stored is followed and forgotten`(isRedirect: Bool) throws {
+        let ways = isRedirect ? [redirect("no-store")] : []
+        try load(1, "a") { ($0.cacheControl, $0.redirects) = (isRedirect ? "max-age=3600" : "no-store", ways) }
         #expect(world.state.report[.memoryEntries] == 0)
         #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
@@ -178,16 +160,13 @@ struct CachingTests {
             ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
         }
         #expect(world.getImage(client, id: 2, "a")?.source == .memory)
-        world.happen(.timePassed, after: 10_000)
-        world.get(client, id: 3, "a")
+        world.get(client, id: 3, "a", after: 10_000)
         let job = try #require(world.fetches.keys.first)
-        #expect(
-            world.fetches[job]?.order.conditions == RequestConditions(etag: "\"b\"", url: "http://origin.test/b"))
+        #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"b\"", url: "http://origin.test/b"))
         // The way there is another one now, and fresh for longer.
         let newWay = redirect("max-age=1000")
         world.confirm(job) { ($0.redirects, $0.finalURL) = ([newWay], "http://origin.test/b") }
-        world.happen(.timePassed, after: 900_000)
-        #expect(world.getImage(client, id: 4, "a")?.source == .memory)
+        #expect(world.getImage(client, id: 4, "a", after: 900_000)?.source == .memory)
         #expect(world.fetches.isEmpty)
     }
 
@@ -217,7 +196,7 @@ struct CachingTests {
         world.cutFetch(job, received: 1000)
         #expect(world.fetches[job]?.order.resumption?.offset == 1000)
         world.respond(job, status: 206, total: 3000)
-        world.happen(.fetchProgressed(try #require(world.fetches[job]?.worker), job, received: 2000, expected: 3000))
+        world.progress(job, received: 2000, expected: 3000)
         world.happen(.messageReceived(client, .cancel(id: 9, request: 1)))
         world.endStopping(job, received: 2000)
         world.get(client, id: 2, "a")
@@ -225,15 +204,6 @@ struct CachingTests {
             world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 2000, validator: "\"v\"", total: 3000))
         world.finishFetch(job, content: 1, bytes: 3000) { $0.status = 206 }
         #expect(world.decodes.count == 1)
-    }
-
-    @Test func `a lost worker's body is continued by the next one`() throws {
-        world.get(client, id: 1, "a")
-        let (job, fetch) = try #require(world.fetches.first)
-        world.respond(job, total: 3000)
-        world.happen(.fetchProgressed(fetch.worker, job, received: 1500, expected: 3000))
-        world.endWorker(fetch.worker, .ended(.signal(9)))
-        #expect(world.fetches[job]?.order.resumption?.offset == 1500 && world.fetches[job]?.worker != fetch.worker)
     }
 
     @Test func `a recent failure is tried again only with retryFailed`() throws {
@@ -325,9 +295,7 @@ struct CachingTests {
         world.get(other, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404) { $0.cacheControl = "private" }
         #expect(world.error(client, 1) == .httpStatus && world.answers[other]?[1] == nil)
-        try world.finishFetch(content: 1)
-        try world.decode()
-        #expect(world.image(other, 1)?.source == .network)
+        #expect(try world.loaded(other, 1, content: 1)?.source == .network)
         #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         // A success ends it.
         world.load(client, id: 3, "a", content: 1) { $0.retryFailed = true }
@@ -347,8 +315,7 @@ struct CachingTests {
             #expect(world.getImage(client, id: id + 3, path)?.buffer == world.image(client, id + 1)?.buffer)
             // In another form too, although the URL has failed recently.
             world.get(client, id: id + 4, path) { $0.variant.width = 5 }
-            try world.decode()
-            #expect(world.image(client, id + 4)?.source == .memory)
+            #expect(try world.decoded(client, id + 4)?.source == .memory)
         }
         #expect(world.state.trials.isEmpty)
         #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
@@ -357,8 +324,7 @@ struct CachingTests {
     @Test func `a refresh that brings no image keeps the good one`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
-        world.happen(.timePassed, after: 2_000)
-        world.get(client, id: 2, "a")
+        world.get(client, id: 2, "a", after: 2_000)
         try world.finishFetch(content: 9) { $0.cacheControl = policy }
         world.failDecode(try #require(world.decodes.keys.first))
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
@@ -367,15 +333,12 @@ struct CachingTests {
     }
 
     @Test
-    func `requests during a reload find the new bytes, which replace the old ones when they are an image`()
-        throws
-    {
+    func `requests during a reload find the new bytes, which replace the old ones when they are an image`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         try world.download(client, id: 2, "a", content: 2) { $0.cache = .reload }
         world.get(client, id: 3, "a")
         #expect(world.fetches.isEmpty && world.decodes.count == 1)
-        try world.decode()
-        #expect(world.image(client, 2)?.buffer == world.image(client, 3)?.buffer)
+        #expect(try world.decoded(client, 2)?.buffer == world.image(client, 3)?.buffer)
         #expect(world.image(client, 3)?.buffer != world.image(client, 1)?.buffer)
         #expect(world.state.trials.isEmpty)
         #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
@@ -459,5 +422,149 @@ struct CachingTests {
         world.failFetch(try #require(world.fetches.keys.first), status: 403)
         world.get(client, id: 3, "c")
         #expect(world.fetches.values.first?.order.cookies == nil)
+    }
+}
+
+/// Concurrent requests share one download per original and one decoding per result.
+struct CoalescingTests {
+    private func world(fetchers: Int = 1, workers: Int = 2) -> StrictWorld {
+        .ready { ($0.fetchers, $0.workers) = (fetchers, workers) }
+    }
+
+    @Test func `many clients and variants cause one download and one decoding each`() throws {
+        let world = world(workers: 3)
+        let clients = (0..<10).map { _ in world.connect() }
+        for (index, client) in clients.enumerated() {
+            world.get(client, id: 1, "a") {
+                $0.variant.pixelFormat = index % 3 == 0 ? .bgra8 : .rgba8
+                $0.variant.alpha = index % 3 == 1 ? .straight : .premultiplied
+            }
+        }
+        #expect(world.fetches.count == 1)
+        try world.finishFetch(content: 7)
+        #expect(world.decodes.count == 3)
+        world.decodeAll()
+        for client in clients { #expect(world.image(client, 1)?.source == .network) }
+        let report = world.state.report
+        #expect(report[.networkLoads] == 1 && report[.coalesced] == 9)
+        #expect(report[.downloads] == 1 && report[.decodes] == 3)
+        // The original and three images.
+        #expect(world.buffers.count == 4)
+    }
+
+    @Test func `a later get is a memory hit, and a second one on the connection brings no descriptor`() throws {
+        let (world, client) = world().connected()
+        world.load(client, id: 1, "a", content: 1)
+        #expect(world.image(client, 1)?.descriptors == 1)
+        world.get(client, id: 2, "a")
+        let second = try #require(world.image(client, 2))
+        #expect((second.source, second.descriptors) == (.memory, 0))
+        #expect(second.buffer == world.image(client, 1)?.buffer)
+        let other = world.connect()
+        #expect(world.getImage(other, id: 1, "a")?.descriptors == 1)
+        #expect(world.state.report[.memoryHits] == 2)
+    }
+
+    @Test func `another variant of a cached original is decoded without a download`() throws {
+        let (world, client) = world().connected()
+        world.load(client, id: 1, "a", content: 1)
+        world.get(client, id: 2, "a") { $0.variant.alpha = .straight }
+        #expect(world.fetches.isEmpty)
+        #expect(try world.decoded(client, 2)?.source == .memory)
+    }
+
+    @Test func `two URLs of equal bytes share their pixels`() throws {
+        let (world, client) = world().connected()
+        world.load(client, id: 1, "a", content: 5)
+        try world.download(client, id: 2, "b", content: 5)
+        #expect(world.decodes.isEmpty)
+        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
+        #expect((world.state.report[.downloads], world.state.report[.decodes]) == (2, 1))
+    }
+
+    @Test func `different headers, credentials and users with rights never share`() throws {
+        let world = world()
+        let (first, second) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2, isAdmin: true))
+        world.get(first, id: 1, "a")
+        world.get(first, id: 2, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
+        world.get(first, id: 3, "a") { $0.credentials = Credentials(username: "u", password: "p") }
+        world.get(first, id: 4, "a") { $0.credentials = Credentials(username: "u", password: "q") }
+        world.get(second, id: 5, "a") { $0.credentials = Credentials(username: "u", password: "p") }
+        world.get(first, id: 6, "a") { $0.headers = [HeaderField(name: "cookie", value: "s=1")] }
+        world.get(second, id: 7, "a") { $0.headers = [HeaderField(name: "cookie", value: "s=1")] }
+        #expect(world.fetches.count == 6 && world.state.downloads.queued == 1)
+        world.get(second, id: 8, "a")
+        world.get(second, id: 9, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
+        #expect(world.fetches.count + world.state.downloads.queued == 7)
+    }
+
+    @Test func `a waiter that leaves does not affect others, the last one stops the transfer`() throws {
+        let world = world()
+        let clients = (0..<3).map { _ in world.connect() }
+        for client in clients { world.get(client, id: 1, "a") }
+        world.happen(.messageReceived(clients[0], .cancel(id: 2, request: 1)))
+        #expect(world.error(clients[0], 1) == .cancelled)
+        world.disconnect(clients[1])
+        #expect(world.fetches.count == 1)
+        world.happen(.messageReceived(clients[2], .cancel(id: 2, request: 1)))
+        #expect(world.fetches.isEmpty)
+        #expect(world.lastActions.contains { if case .stopFetch = $0 { true } else { false } })
+        #expect(world.state.report[.cancelled] == 3)
+        // The same image can be downloaded again at once.
+        world.load(clients[2], id: 3, "a", content: 1)
+        #expect(world.image(clients[2], 3) != nil)
+    }
+
+    @Test func `an error goes to all waiters and is not cached`() throws {
+        let world = world()
+        let clients = (0..<3).map { _ in world.connect() }
+        for client in clients { world.get(client, id: 1, "a") }
+        world.failFetch(try #require(world.fetches.keys.first), .dnsFailed)
+        for client in clients { #expect(world.error(client, 1) == .dnsFailed) }
+        world.get(clients[0], id: 2, "a")
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test func `reload downloads again and keeps the pixels of equal bytes`() throws {
+        let (world, client) = world().connected()
+        world.load(client, id: 1, "a", content: 1)
+        try world.download(client, id: 2, "a", content: 1) { $0.cache = .reload }
+        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
+        world.load(client, id: 3, "a", content: 2, width: 20) { $0.cache = .reload }
+        #expect(world.image(client, 3)?.width == 20)
+        #expect(world.getImage(client, id: 4, "a")?.width == 20)
+    }
+
+    @Test func `only-if-cached`() throws {
+        let (world, client) = world().connected()
+        #expect(world.getError(client, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
+        world.load(client, id: 2, "a", content: 1)
+        #expect(world.getImage(client, id: 3, "a") { $0.cache = .onlyIfCached } != nil)
+    }
+
+    @Test func `the original is described once and delivered as received`() throws {
+        let (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1, bytes: 1234) { $0.representation = .original }
+        world.readHeader(try #require(world.decodes.keys.first), width: 3, height: 4)
+        let image = try #require(world.image(client, 1))
+        #expect(image.bytes == 1234 && image.width == 3 && image.pixels == nil && image.descriptors == 1)
+        #expect(world.getImage(client, id: 2, "a") { $0.representation = .original }?.descriptors == 0)
+    }
+
+    @Test func `an original removed during its decoding reaches its waiters and no later request`() throws {
+        let (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1)
+        let job = try world.readHeader()
+        try world.remove(client, id: 9, "a")
+        world.finishDecode(job)
+        #expect(world.image(client, 1)?.descriptors == 1 && world.buffers.isEmpty)
+        #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
+    }
+
+    @Test func `a body from a forbidden address is rejected`() throws {
+        let (world, client) = world().connected()
+        world.get(client, id: 1, "a")
+        try world.finishFetch(content: 1, from: "10.0.0.1")
+        #expect(world.error(client, 1) == .forbiddenAddress && world.buffers.isEmpty)
     }
 }

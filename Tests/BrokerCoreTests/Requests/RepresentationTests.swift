@@ -9,7 +9,7 @@ import WorkerProtocol
 
 /// Representations of one image: single frames, re-encoded results, placeholders.
 struct RepresentationTests {
-    private func world(usesDisk: Bool = false) -> StrictWorld { .ready { $0.usesDisk = usesDisk } }
+    private func world() -> StrictWorld { .ready() }
 
     @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
         let (world, client) = world().connected()
@@ -49,9 +49,7 @@ struct RepresentationTests {
             .encoded(Transform(), Encoding(.webp)),
         ].compactMap { $0.rasterWord(of: nil) }
         #expect(Set(words).count == 6)
-        let world = world(usesDisk: true)
-        world.happen(.diskReported(DiskReport(state: .on)))
-        let client = world.connect()
+        let (world, client) = StrictWorld.withDisk().connected()
         world.get(client, id: 1, "a") { $0.representation = .jpeg }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         try world.finishFetch(content: 1)
@@ -127,9 +125,7 @@ struct RepresentationTests {
     }
 
     @Test func `a raster on disk is as long as its pixels`() throws {
-        let world = world(usesDisk: true)
-        world.happen(.diskReported(DiskReport(state: .on)))
-        let client = world.connect()
+        let (world, client) = StrictWorld.withDisk().connected()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         let (job, (worker, _)) = try #require(world.diskJobs.first)
         let flight = try #require(world.state.disk[job])
@@ -148,9 +144,7 @@ struct RepresentationTests {
     }
 
     @Test func `pixels without alpha take their own size in memory, in admission and on disk`() throws {
-        let world = world(usesDisk: true)
-        world.happen(.diskReported(DiskReport(state: .on)))
-        let client = world.connect()
+        let (world, client) = StrictWorld.withDisk().connected()
         for (id, format) in [(1, PixelFormat.rgb8), (2, .gray8)] {
             world.get(client, id: id, "a\(id)") { ($0.variant.pixelFormat, $0.variant.width) = (format, 7) }
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
@@ -191,8 +185,7 @@ struct RepresentationTests {
         #expect(world.error(client, 1) == .tooManyPixels)
         // A single frame of another image is within the limit.
         try world.download(client, id: 2, "b", content: 2) { $0.variant.frames = .one(1) }
-        try world.decode(frames: 3)
-        #expect(world.image(client, 2)?.bytes == 400)
+        #expect(try world.decoded(client, 2, frames: 3)?.bytes == 400)
     }
 
     @Test func `the placeholder is made once, and goes with every answer`() throws {
@@ -212,8 +205,7 @@ struct RepresentationTests {
         world.settle()
         #expect(world.image(client, 3)?.placeholder == placeholder)
         #expect(world.getImage(client, id: 4, "a") { $0.representation = .original }?.placeholder == placeholder)
-        let url = try SourceURL("http://origin.test/a")
-        world.happen(.messageReceived(client, .query(GetRequest(id: 5, url: url))))
+        try world.query(client, id: 5, "a")
         let status = CacheStatus(memory: true, disk: false, fresh: true, placeholder: placeholder)
         #expect(world.lastActions.contains(.reply(client, .queried(id: 5, status), .nothing)))
     }
@@ -228,5 +220,277 @@ struct RepresentationTests {
         result.ignoredProfile = true
         world.happen(.decodeFinished(decode.worker, job, result))
         #expect(world.state.report[.ignoredProfiles] == 1)
+    }
+}
+
+/// Images that are described by their headers, metadata blocks, and previews in files.
+struct HeaderTests {
+    private var (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
+
+    private var fetch: JobID { get throws { try #require(world.fetches.keys.first) } }
+    private var decode: JobID { get throws { try #require(world.decodes.keys.first) } }
+
+    private func get(_ id: Int, _ change: (inout GetOptions) -> Void) { world.get(client, id: id, "a", change) }
+
+    /// Requests a description whose image is downloaded.
+    private func describe(_ id: Int = 1, _ metadata: MetadataKinds = []) throws {
+        get(id) { ($0.delivery, $0.metadata) = (.header, metadata) }
+        world.finishFetch(try fetch, content: 1)
+    }
+
+    private func receive(_ bytes: Int, of total: Int) throws { world.receive(try fetch, bytes, of: total, after: 10) }
+
+    // MARK: Descriptions
+
+    @Test func `a description needs the header only, once`() throws {
+        try describe()
+        #expect(world.decodes[try decode]?.order.purpose == .header)
+        world.readHeader(try decode, width: 30, height: 20)
+        let image = try #require(world.image(client, 1))
+        #expect((image.width, image.height, image.bytes, image.payload) == (30, 20, 0, 0))
+        #expect(image.buffer == nil && image.pixels == nil && image.source == .network)
+        #expect(image.description?.format == .png && image.description?.status == 200)
+        #expect(image.description?.length == 1000)
+        #expect(image.metadata == MetadataLengths(exif: 20, icc: 30) && image.blocks.isEmpty)
+        get(2) { ($0.delivery, $0.representation) = (.header, .original) }
+        #expect(world.image(client, 2)?.source == .memory && world.decodes.isEmpty)
+        #expect(world.state.report[.memoryHits] == 1)
+        // The pixels are another form.
+        get(3) { _ in }
+        #expect(try world.decoded(client, 3)?.description == nil)
+        get(4) { $0.delivery = .header }
+        #expect(world.image(client, 4)?.metadata.exif == 20)
+    }
+
+    @Test(arguments: [GetOptions.Delivery.header, .fd])
+    func `a description, or pixels with metadata, without facts is refused`(delivery: GetOptions.Delivery) throws {
+        get(1) { ($0.delivery, $0.metadata) = (delivery, delivery == .fd ? [.exif] : []) }
+        world.finishFetch(try fetch, content: 1)
+        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
+        world.readHeader(job, lengths: nil)
+        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+    }
+
+    @Test func `a worker that fills more than the blocks is killed`() throws {
+        try describe(1, [.exif])
+        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
+        world.readHeader(job)
+        world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 21)))
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    // MARK: Downloads that end early
+
+    @Test func `a download ends after the header, and a later one continues it`() throws {
+        get(1) { $0.delivery = .header }
+        let events = world.connect()
+        world.happen(.messageReceived(events, .subscribe(id: 1, events: [.finished])))
+        try receive(60_000, of: 1_000_000)
+        let part = try decode
+        #expect(world.decodes[part]?.order.partialBytes == 60_000)
+        world.readHeader(part, width: 30)
+        let image = try #require(world.image(client, 1))
+        #expect(image.width == 30 && image.description?.length == 1_000_000 && image.source == .network)
+        let told = (world.news[events] ?? []) + (world.answers[events].map { Array($0.values.joined()) } ?? [])
+        #expect(
+            told.contains {
+                if case .event(_, let event) = $0 { event.name == .finished && event.partial } else { false }
+            })
+        world.endStopping(try #require(world.stopping.keys.first), received: 70_000)
+        get(2) { _ in }
+        #expect(world.fetches[try fetch]?.order.resumption?.offset == 70_000)
+    }
+
+    @Test func `a download goes on for others, and for the last of its bytes`() throws {
+        get(1) { $0.delivery = .header }
+        get(2) { _ in }
+        try receive(60_000, of: 1_000_000)
+        #expect(world.decodes.isEmpty)
+        world.happen(.messageReceived(client, .cancel(id: 9, request: 2)))
+        world.progress(try fetch, received: 900_000, expected: 1_000_000, after: 300)
+        #expect(world.decodes.isEmpty)
+    }
+
+    @Test func `a header that others have joined meanwhile is sent, and the download goes on`() throws {
+        get(1) { $0.delivery = .header }
+        try receive(60_000, of: 1_000_000)
+        get(2) { _ in }
+        world.readHeader(try decode)
+        #expect(world.image(client, 1) != nil && world.stopping.isEmpty)
+        world.finishFetch(try fetch, content: 1)
+        #expect(try world.decoded(client, 2)?.final == true)
+    }
+
+    @Test func `a worker that describes another format's beginning is killed`() throws {
+        get(1) { $0.delivery = .header }
+        try receive(60_000, of: 1_000_000)
+        let (part, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
+        var header = ImageHeader(format: .png, geometry: PixelGeometry(width: 3, height: 3)!)
+        header.facts = ImageFacts()
+        world.decodes[part] = nil
+        world.happen(.headerRead(worker, part, DecodePlan(header: header, result: header.geometry, workingBytes: 0)))
+        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+    }
+
+    // MARK: Metadata
+
+    @Test func `the blocks are the payload of a description`() throws {
+        try describe(1, [.exif, .xmp])
+        try world.decode()
+        let image = try #require(world.image(client, 1))
+        #expect(image.payload == 20 && image.bytes == 0 && image.range(of: .exif) == 0..<20)
+        #expect(image.range(of: .xmp) == nil && image.range(of: .icc) == nil && image.metadata.icc == 30)
+        // Those of a file without such blocks need no buffer.
+        get(2) { ($0.delivery, $0.metadata) = (.header, [.xmp]) }
+        #expect(world.image(client, 2)?.payload == 0)
+        get(3) { ($0.delivery, $0.metadata) = (.header, [.exif, .xmp]) }
+        #expect(world.image(client, 3)?.payload == 20 && world.decodes.isEmpty)
+    }
+
+    @Test(arguments: [GetOptions.Delivery.fd, .inline, .none])
+    func `the blocks follow the pixels`(delivery: GetOptions.Delivery) throws {
+        get(1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
+        world.finishFetch(try fetch, content: 1)
+        try world.decode()
+        for id in 1...2 {
+            let image = try #require(world.image(client, id))
+            #expect(image.bytes == 400 && image.metadata == MetadataLengths(exif: 20, icc: 30))
+            #expect(image.range(of: .icc) == (delivery == .none ? nil : 420..<450))
+            #expect(image.payload == (delivery == .inline ? 450 : 0))
+            get(id + 1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
+        }
+        // Without metadata it is another variant.
+        get(9) { _ in }
+        #expect(!world.decodes.isEmpty)
+    }
+
+    // MARK: Previews
+
+    private func small(_ id: Int, embedded: GetOptions.Embedded = .fast) {
+        get(id) { ($0.embedded, $0.variant.width) = (embedded, 5) }
+    }
+
+    @Test func `a preview has a key of its own`() throws {
+        small(1)
+        world.finishFetch(try fetch, content: 1)
+        #expect(world.decodes[try decode]?.order.transform.prefersPreview == true)
+        #expect(try world.decoded(client, 1, isPreview: true)?.embedded == true)
+        small(2)
+        #expect(world.image(client, 2)?.embedded == true && world.decodes.isEmpty)
+        small(3, embedded: .off)
+        #expect(try world.decoded(client, 3)?.embedded == false)
+        // The image itself is better.
+        small(4)
+        #expect(world.image(client, 4)?.embedded == false && world.decodes.isEmpty)
+    }
+
+    @Test func `without a preview, the result is that of others`() throws {
+        small(1)
+        world.finishFetch(try fetch, content: 1)
+        #expect(try world.decoded(client, 1)?.embedded == false)
+        small(2, embedded: .off)
+        #expect(world.image(client, 2)?.source == .memory && world.decodes.isEmpty)
+    }
+
+    @Test func `a preview that was not asked for is refused`() throws {
+        small(1, embedded: .off)
+        world.finishFetch(try fetch, content: 1)
+        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
+        world.readHeader(job)
+        var result = DecodeResult(bytes: 4 * 5 * 5)
+        result.isPreview = true
+        world.happen(.decodeFinished(worker, job, result))
+        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+    }
+}
+
+/// Variants that the configuration names.
+struct PresetTests {
+    private static func variant(_ width: Int) -> GetOptions.Variant {
+        var variant = GetOptions.Variant()
+        variant.width = width
+        return variant
+    }
+
+    private func world(presetsOnly: Bool = false) -> StrictWorld {
+        return .ready {
+            $0.presets = ["small": Self.variant(5), "little": Self.variant(5), "large": Self.variant(9)]
+            $0.allowsPresetsOnly = presetsOnly
+        }
+    }
+
+    @Test func `a preset shares its result with equal presets and equal requests`() throws {
+        let (world, client) = world().connected()
+        world.get(client, id: 1, "a") { $0.preset = "small" }
+        world.settle()
+        let first = try #require(world.image(client, 1))
+        #expect(first.width == 5)
+        world.get(client, id: 2, "a") { $0.preset = "little" }
+        world.get(client, id: 3, "a") { $0.variant.width = 5 }
+        for id in 2...3 { #expect(world.image(client, id)?.buffer == first.buffer) }
+        world.get(client, id: 4, "a") { $0.preset = "large" }
+        world.settle()
+        #expect(world.image(client, 4)?.width == 9 && world.state.report[.decodes] == 2)
+    }
+
+    @Test func `an unknown name is refused, and counts as a failure`() {
+        let (world, client) = world().connected()
+        #expect(world.getError(client, id: 1, "a") { $0.preset = "huge" } == .badRequest)
+        #expect(world.fetches.isEmpty)
+        let file = FileID(number: 1)
+        world.getFile(client, id: 2, file) { $0.preset = "huge" }
+        #expect(world.error(client, 2) == .badRequest && world.files.isEmpty)
+        #expect(world.state.report[.failed] == 2)
+    }
+
+    @Test func `with only-presets, other variants are for administrators`() throws {
+        let world = world(presetsOnly: true)
+        let (client, admin) = (world.connect(uid: 1000), world.connect(uid: 1000, isAdmin: true))
+        #expect(world.getError(client, id: 1, "a") == .forbidden)
+        #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
+        for id in 1...4 {
+            world.get(admin, id: id, "a")
+            world.settle()
+            #expect(world.image(admin, id)?.width == 10)
+        }
+        // Nor by the text of the administrator's request.
+        #expect(world.getError(client, id: 3, "a") == .forbidden)
+        world.get(client, id: 4, "a") { $0.preset = "small" }
+        world.settle()
+        #expect(world.image(client, 4)?.width == 5)
+
+        func refusal(of message: ClientMessage) -> ErrorCode? {
+            world.happen(.messageReceived(client, message))
+            for case .reply(_, .error(_, let error), _) in world.lastActions { return error.code }
+            return nil
+        }
+        let url = try SourceURL("http://origin.test/a")
+        #expect(refusal(of: .query(GetRequest(id: 5, url: url))) == .forbidden)
+        #expect(refusal(of: .prefetch(PrefetchRequest(id: 6, urls: [url]))) == .forbidden)
+        var options = PrefetchRequest.defaultOptions
+        options.preset = "small"
+        #expect(refusal(of: .query(GetRequest(id: 7, url: url, options: options))) == nil)
+        #expect(refusal(of: .prefetch(PrefetchRequest(id: 8, urls: [url], options: options))) == nil)
+    }
+
+    @Test func `a preset that has changed has another result, however often it was requested`() {
+        let world = world()
+        let (client, admin) = (world.connect(), world.connect(isAdmin: true))
+        world.greet(client)
+        for id in 1...4 {
+            world.get(client, id: id, "a") { $0.preset = "small" }
+            world.settle()
+            #expect(world.image(client, id)?.width == 5)
+        }
+        world.newLimits = world.state.limits
+        world.newLimits?.presets = ["small": Self.variant(7)]
+        world.happen(.messageReceived(admin, .reload(id: 1)))
+        world.readyAll()
+        #expect(!world.words.isEmpty)
+        #expect(world.words.values.allSatisfy { $0.expiry == 0 })
+        world.get(client, id: 5, "a") { $0.preset = "small" }
+        world.settle()
+        #expect(world.image(client, 5)?.width == 7)
+        #expect(world.getError(client, id: 6, "a") { $0.preset = "large" } == .badRequest)
     }
 }

@@ -25,8 +25,7 @@ struct SupervisionTests {
         for _ in 0..<5 {
             let job = try #require(world.decodes.keys.first)
             world.readHeader(job)
-            world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
-            world.readyAll()
+            world.replaceWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
         }
         world.decode(try #require(world.decodes.keys.first))
         #expect(world.image(client, 1) != nil && world.state.report[.workerRestarts] == 5)
@@ -64,7 +63,7 @@ struct SupervisionTests {
     @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
         let world = StrictWorld.ready { $0.allowsUnsandboxed = true }
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
-        world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.signal(9)))
+        world.endWorker(try world.worker(.decode), .ended(.signal(9)))
         world.happen(.timePassed, after: 10)
         let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
         world.workers[decoder]?.state = .ready
@@ -83,8 +82,7 @@ struct SupervisionTests {
         world.endWorker(second, .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.readyAll(after: 200)
-        world.load(client, id: 2, "b", content: 2)
-        #expect(world.image(client, 2) != nil)
+        #expect(world.load(client, id: 2, "b", content: 2) != nil)
     }
 
     @Test func `a quarantined image is refused for a while under any URL`() throws {
@@ -95,8 +93,7 @@ struct SupervisionTests {
         world.readyAll(after: 1000)
         try world.download(client, id: 2, "same-bytes", content: 1)
         #expect(world.error(client, 2) == .decoderCrashed && world.decodes.isEmpty)
-        world.happen(.timePassed, after: Quarantine.firstMilliseconds)
-        world.get(client, id: 3, "same-bytes")
+        world.get(client, id: 3, "same-bytes", after: Quarantine.firstMilliseconds)
         #expect(world.decodes.count == 1)
     }
 
@@ -111,8 +108,7 @@ struct SupervisionTests {
         world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400)))
         #expect(world.answers[client] == nil)
         world.decodes[job]?.hasOutput = true
-        world.endWorker(worker, .ended(.signal(9)))
-        world.readyAll()
+        world.replaceWorker(worker, .ended(.signal(9)))
         #expect(world.decodes.keys.map { world.state.decoding[$0]?.crashes } == [1])
     }
 
@@ -120,7 +116,7 @@ struct SupervisionTests {
         let (world, client) = world().connected()
         for id in 1...4 { world.get(client, id: id, "\(id)") }
         let worker = try #require(world.fetches.values.first?.worker)
-        world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
+        world.progress(try #require(world.fetches.keys.min()), received: 500, expected: 1000)
         #expect(world.state.memory.reservedBytes == 500)
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.memory.reservedBytes == 0)
@@ -134,8 +130,7 @@ struct SupervisionTests {
         let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
-            world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(6)))
-            world.readyAll(after: 1000)
+            world.replaceWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(6)), after: 1000)
         }
         #expect(world.error(client, 1) == .transferFailed)
     }
@@ -146,7 +141,7 @@ struct SupervisionTests {
         let world = StrictWorld(limits)
         var waits: [Int] = []
         for _ in 0..<6 {
-            world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.status(1)))
+            world.endWorker(try world.worker(.decode), .ended(.status(1)))
             var waited = 0
             while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
                 world.happen(.timePassed, after: 10)
@@ -169,8 +164,7 @@ struct SupervisionTests {
         world.get(patient, id: 1, "a") { $0.timeoutMs = 5000 }
         world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
         let job = try #require(world.fetches.keys.first)
-        let worker = try #require(world.fetches[job]?.worker)
-        world.happen(.fetchProgressed(worker, job, received: 1, expected: nil), after: 900)
+        world.progress(job, received: 1, after: 900)
         world.happen(.timePassed, after: 900)
         #expect(world.answers[hasty] == nil)
         world.happen(.timePassed, after: 100)
@@ -219,16 +213,6 @@ struct SupervisionTests {
             if case .reply(client, .error(nil, let error), .nothing) = $0 { error.code == .badFrame } else { false }
         }
         #expect(isTold)
-    }
-
-    @Test func `a lost decoder's job is given to the spare in the same event`() throws {
-        let (world, client, job, worker) = try decoding()
-        world.readHeader(job)
-        world.endWorker(worker, .ended(.signal(9)))
-        let next = try #require(world.decodes.values.first?.worker)
-        #expect(world.workers[next]?.state == .ready)
-        world.decode(job)
-        #expect(world.image(client, 1) != nil)
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
@@ -295,8 +279,7 @@ struct SupervisionTests {
         #expect(world.error(client, 8) == .decoderUnavailable)
         #expect(world.getImage(client, id: 9, "good") != nil)
         world.readyAll(after: 61_000)
-        world.load(client, id: 10, "third", content: 10)
-        #expect(world.image(client, 10) != nil)
+        #expect(world.load(client, id: 10, "third", content: 10) != nil)
     }
 
     @Test func `an origin of many poisonous images is refused, and only that one`() throws {
@@ -311,13 +294,10 @@ struct SupervisionTests {
         // Cached images, other origins, and other users are still served.
         #expect(world.getImage(client, id: 3, "good") != nil)
         let other = world.connect(uid: 2000)
-        world.load(other, id: 6, "mine", content: 6)
-        #expect(world.image(other, 6) != nil)
-        world.load(client, id: 4, "fine", of: "other.test", content: 4)
-        #expect(world.image(client, 4) != nil)
+        #expect(world.load(other, id: 6, "mine", content: 6) != nil)
+        #expect(world.load(client, id: 4, "fine", of: "other.test", content: 4) != nil)
         world.happen(.timePassed, after: CrashLedger.firstPauseMs)
-        world.load(client, id: 5, "later", content: 5)
-        #expect(world.image(client, 5) != nil)
+        #expect(world.load(client, id: 5, "later", content: 5) != nil)
     }
 
     @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
@@ -351,8 +331,7 @@ struct SupervisionTests {
         var deaths = 0
         while let worker = world.decodes.values.first?.worker {
             deaths += 1
-            world.endWorker(worker, .ended(.signal(11)))
-            world.readyAll()
+            world.replaceWorker(worker, .ended(.signal(11)))
         }
         #expect(deaths == 2 * (CrashLedger.tolerated + 1))
         #expect((1...5).allSatisfy { world.error(client, $0) == .decoderCrashed })
@@ -362,19 +341,16 @@ struct SupervisionTests {
     @Test func `stored bytes count against the user, not against the URL`() throws {
         let (world, client) = world().connected()
         for id in 1...5 {
-            let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
-            world.happen(.storeReceived(client, request, bytes: 100))
+            try world.store(client, id: id, "\(id)", bytes: 100)
             world.identify(try #require(world.identifying.keys.first), content: id)
             for _ in 0..<2 {
                 guard let worker = world.decodes.values.first?.worker else { break }
-                world.endWorker(worker, .ended(.signal(11)))
-                world.readyAll(after: 10)
+                world.replaceWorker(worker, .ended(.signal(11)), after: 10)
             }
         }
         let responsible = Responsible(user: 1000, sources: ["user 1000"])
         #expect(world.state.decoding.isPaused(responsible, at: world.clock))
-        world.load(client, id: 9, "9", content: 9)
-        #expect(world.image(client, 9) != nil)
+        #expect(world.load(client, id: 9, "9", content: 9) != nil)
     }
 
     @Test func `large images wait for room, one always runs, small ones behind them are served in order`() throws {
@@ -394,5 +370,75 @@ struct SupervisionTests {
         world.finishDecode(jobs[1])
         world.finishDecode(jobs[2])
         for number in 1...3 { #expect(world.image(client, number) != nil) }
+    }
+}
+
+/// `Supervision` in isolation.
+struct SupervisionMachineTests {
+    private let now = Instant(nanoseconds: 1_000_000_000)
+    private let job = JobID(number: 1)
+    private let strong = SandboxReport(seccomp: true, landlock: 7)
+
+    /// Returns a machine with one worker and one spare of each kind, all ready, and its decode workers, of which the
+    /// first may run `job`.
+    private func ready(isRunning: Bool = false) throws -> (Supervision, [WorkerID]) {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        var supervision = Supervision(limits: limits)
+        let started = supervision.startMissing(at: now)
+        #expect(started.map(\.kind) == [.fetch, .fetch, .decode, .decode])
+        for (_, worker) in started { #expect(supervision.becameReady(worker, strong) == .accepted) }
+        let decoders = started.filter { $0.kind == .decode }.map(\.worker)
+        if isRunning { supervision.assign(job, to: decoders[0]) }
+        return (supervision, decoders)
+    }
+
+    private func exit(_ supervision: inout Supervision, _ worker: WorkerID, _ exit: WorkerExit) -> Supervision.Exit? {
+        supervision.exited(worker, exit, isForgiven: false, isDraining: false, at: now)
+    }
+
+    @Test func `a worker is ready once, and only with a sandbox`() {
+        var supervision = Supervision(limits: BrokerLimits())
+        let workers = supervision.startMissing(at: now).map(\.worker)
+        #expect(supervision.becameReady(workers[0], strong) == .accepted)
+        #expect(supervision.becameReady(workers[0], strong) == .repeated)
+        guard case .refused = supervision.becameReady(workers[1], SandboxReport()) else {
+            return complain("an unconfined worker is accepted")
+        }
+        #expect(supervision.becameReady(WorkerID(number: 99), strong) == .ignored)
+        #expect(supervision[workers[1]]?.isReady == false && supervision[workers[0]]?.isReady == true)
+    }
+
+    @Test func `a spare gets no job while the pool is busy`() throws {
+        var (supervision, decoders) = try ready()
+        let worker = try #require(supervision.available(.decode))
+        supervision.assign(job, to: worker)
+        #expect(supervision.available(.decode) == nil && supervision.isRunning(job, on: worker))
+        #expect(supervision.freshest(.decode) == decoders.first { $0 != worker })
+        supervision.unassign(job, from: worker)
+        #expect(supervision.available(.decode) == worker && supervision.runningJobs(.decode) == 0)
+    }
+
+    @Test func `a condemned worker's reports do not count`() throws {
+        var (supervision, decoders) = try ready(isRunning: true)
+        #expect(supervision.condemn(decoders[0], .cpu, "slow") == true)
+        #expect(!supervision.isRunning(job, on: decoders[0]) && supervision.isCondemned(decoders[0]))
+        let gone = try #require(exit(&supervision, decoders[0], .ended(.signal(9))))
+        #expect(gone.jobs == [job] && gone.death.cause == .cpu && gone.respawnsForkServer == true)
+        #expect(supervision.condemn(decoders[0], .cpu, "gone") == false)
+    }
+
+    @Test func `an exiting worker loses the job that it was not told of`() throws {
+        var (supervision, decoders) = try ready(isRunning: true)
+        #expect(supervision.foundExiting(decoders[1], before: job, at: now) == nil)
+        #expect(supervision.foundExiting(decoders[0], before: job, at: now) == .decode)
+        #expect(supervision.available(.decode) == nil || supervision.available(.decode) != decoders[0])
+    }
+
+    @Test func `jobs that other machines do not know break an invariant`() throws {
+        let (supervision, decoders) = try ready(isRunning: true)
+        #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[0]])]) == nil)
+        #expect(supervision.brokenInvariant(running: [(.decode, [:])]) != nil)
+        #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[1]])]) != nil)
     }
 }

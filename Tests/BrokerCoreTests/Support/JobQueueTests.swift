@@ -1,3 +1,4 @@
+import CodingTestSupport
 import IPCProtocol
 import SystemValues
 import Testing
@@ -55,18 +56,6 @@ struct JobQueueTests {
 
     // MARK: Clients
 
-    @Test func `clients are served by round-robin, however many jobs one has`() {
-        var queue = JobQueue()
-        for number in 1...4 { queue.push(job(number), priority: .normal, owner: owner(1)) }
-        queue.push(job(5), priority: .normal, owner: owner(2))
-        queue.push(job(6), priority: .normal, owner: owner(3))
-        queue.push(job(7), priority: .normal, owner: owner(2))
-        expectNext(1, 5, 6, 2, 7, 3, in: &queue)
-        // A returning client is queued behind the waiting ones.
-        queue.push(job(8), priority: .normal, owner: owner(3))
-        expectNext(4, 8, nil, in: &queue)
-    }
-
     @Test func `clients are served by round-robin within an origin too`() {
         var queue = JobQueue(groupLimit: 1)
         for number in 1...9 { queue.push(job(number), priority: .normal, owner: owner(1), group: "a") }
@@ -75,14 +64,6 @@ struct JobQueueTests {
         queue.push(job(11), priority: .normal, owner: owner(2), group: "a")
         expectNext(nil, in: &queue)
         #expect(oneByOne(&queue, after: 1).prefix(5) == [2, 10, 3, 11, 4])
-    }
-
-    @Test func `the newest of a client's jobs comes first in the order lifo`() {
-        var queue = JobQueue(order: .lifo)
-        for number in 1...3 { queue.push(job(number), priority: .normal, owner: owner(1)) }
-        for number in 4...5 { queue.push(job(number), priority: .normal, owner: owner(2)) }
-        queue.push(job(6), priority: .normal, owner: owner(2), atFront: true)
-        expectNext(6, 3, 5, 2, 4, 1, nil, in: &queue)
     }
 
     @Test func `a job that had been started comes before all others`() {
@@ -97,13 +78,10 @@ struct JobQueueTests {
 
     // MARK: Users
 
-    @Test(arguments: [1, 40]) func `another user's job waits for one job, over however many connections others come`(
-        connections: Int
-    ) {
+    @Test(arguments: [1, 40])
+    func `another user's job waits for one job, over however many connections others come`(connections: Int) {
         var queue = JobQueue()
-        for number in 1...400 {
-            queue.push(job(number), priority: .high, owner: owner(number % connections, of: 1))
-        }
+        for number in 1...400 { queue.push(job(number), priority: .high, owner: owner(number % connections, of: 1)) }
         queue.push(job(1001), priority: .low, owner: owner(1000, of: 2))
         queue.push(job(1002), priority: .low, owner: owner(1000, of: 2))
         let order = (0..<5).compactMap { _ in queue.pop()?.number }
@@ -280,41 +258,32 @@ struct JobQueueTests {
         expectNext(1, 2, 3, nil, in: &queue)
     }
 
-    @Test func `a job that is set aside may become the first or the last of its group`() {
+    /// A queue with jobs of one group, of which the first one runs.
+    private func deferred(_ count: Int, _ priority: GetOptions.Priority = .normal) -> JobQueue {
         var queue = JobQueue(groupLimit: 1)
-        for number in 1...4 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
+        for number in 1...count { queue.push(job(number), priority: priority, owner: JobOwner(), group: "a") }
         expectNext(1, nil, in: &queue)
+        return queue
+    }
+
+    @Test(arguments: [(GetOptions.Priority.normal, [4, 3, 2]), (.low, [4, 2, 3])])
+    func `a job that is set aside may become the first or the last of its group`(
+        priority: GetOptions.Priority, order: [Int]
+    ) {
+        var queue = deferred(4, priority)
         queue.change(job(2), to: .low)
         queue.change(job(4), to: .high)
-        #expect(oneByOne(&queue, after: 1) == [4, 3, 2])
+        #expect(oneByOne(&queue, after: 1) == order && queue.isEmpty)
     }
 
-    @Test func `a group's free place is not lost when the job that was to have it gets a lower priority`() {
-        var queue = JobQueue(groupLimit: 1)
-        for number in 1...3 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
-        expectNext(1, nil, in: &queue)
+    @Test(arguments: [false, true])
+    func `a group's free place is not lost when the job that was to have it is lowered or cancelled`(
+        isCancelled: Bool
+    ) {
+        var queue = deferred(3)
         queue.jobEnded(job(1))
-        queue.change(job(2), to: .low)
+        if isCancelled { queue.remove(job(2)) } else { queue.change(job(2), to: .low) }
         expectNext(3, in: &queue)
-    }
-
-    @Test func `a deferred job runs although the one before it is cancelled before it runs`() {
-        var queue = JobQueue(groupLimit: 1)
-        for number in 1...3 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
-        expectNext(1, nil, in: &queue)
-        queue.jobEnded(job(1))
-        // The second job is queued again, but cancelled before it is popped.
-        queue.remove(job(2))
-        expectNext(3, in: &queue)
-    }
-
-    @Test func `a deferred job that is raised comes first, then the others in order`() {
-        var queue = JobQueue(groupLimit: 1)
-        for number in 1...4 { queue.push(job(number), priority: .low, owner: JobOwner(), group: "a") }
-        expectNext(1, nil, in: &queue)
-        queue.change(job(4), to: .high)
-        #expect(oneByOne(&queue, after: 1) == [4, 2, 3])
-        #expect(queue.isEmpty)
     }
 
     // MARK: Histories
@@ -469,7 +438,7 @@ struct RandomRun {
             job: job(last), priority: GetOptions.Priority.allCases.randomElement(using: &random) ?? .low,
             // The first user is an administrator.
             owner: owner(Int.random(in: 1...4, using: &random), of: uid, isAdmin: uid == 1), group: group,
-            isFront: random.isOne(of: 10), arrival: last)
+            isFront: random.once(in: 10), arrival: last)
         queue.push(
             waiting.job, priority: waiting.priority, owner: waiting.owner, group: group, atFront: waiting.isFront)
         add(waiting)
@@ -481,9 +450,7 @@ struct RandomRun {
         let line = Line(user: waiting.user, priority: waiting.priority)
         if self.line(line).count == 1 { passed[line] = 0 }
         if !userTurns.contains(waiting.user) { userTurns.append(waiting.user) }
-        if turns[line]?.contains(waiting.owner.client) != true {
-            turns[line, default: []].append(waiting.owner.client)
-        }
+        if turns[line]?.contains(waiting.owner.client) != true { turns[line, default: []].append(waiting.owner.client) }
     }
 
     private func line(_ line: Line) -> [Waiting] {
@@ -566,5 +533,78 @@ struct RandomRun {
         let line = Line(user: user, priority: priority)
         let own = self.line(line).filter { $0.owner.client == turns[line]?.first }.sorted { $0.arrival < $1.arrival }
         return order == .fifo ? own.first?.job : own.last?.job
+    }
+}
+
+struct JobWaitersTests {
+    /// Few are searched for, and more are found by a table; those that have left are taken out in bulk.
+    @Test(arguments: [10, 100]) func `random steps have the result of a plain list`(most: Int) {
+        var random = SplitMix64(state: UInt64(most))
+        var (waiters, list): (JobWaiters, [JobWaiter]) = ([], [])
+        for number in 1...2000 {
+            if list.isEmpty || list.count < most && random.once(in: 2) {
+                let waiter = jobWaiter(number, priority: random.pick(GetOptions.Priority.allCases))
+                waiters.append(waiter)
+                list.append(waiter)
+            } else {
+                let place = Int.random(in: list.indices, using: &random)
+                let id = list[place].id
+                if random.once(in: 3) {
+                    list[place].priority = random.pick(GetOptions.Priority.allCases)
+                    waiters.setPriority(list[place].priority, of: id)
+                } else {
+                    list.remove(at: place)
+                    waiters.remove(id)
+                    #expect(!waiters.contains(id))
+                }
+            }
+            #expect(
+                waiters.map(\.id) == list.map(\.id) && waiters.count == list.count && waiters.isEmpty == list.isEmpty
+                    && waiters.first?.id == list.first?.id && waiters.last?.id == list.last?.id
+                    && waiters.priority == list.map(\.priority).max() && list.allSatisfy { waiters.contains($0.id) })
+        }
+    }
+}
+
+/// The basic data structures of the state.
+struct QueueTests {
+    @Test func `deadlines come in the order of their instants`() {
+        var random = SplitMix64(state: 3)
+        var queue = MinHeap<Instant, Int>()
+        let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }
+        for time in times { queue.add(Int(time), at: Instant(nanoseconds: time)) }
+        #expect(queue.popDue(at: Instant(nanoseconds: -1)) == nil)
+        var popped: [Int] = []
+        while let next = queue.popDue(at: Instant(nanoseconds: 1000)) { popped.append(next) }
+        #expect(popped == times.map(Int.init).sorted())
+    }
+
+    @Test func `a histogram's quantiles are right to six per cent`() {
+        var histogram = LatencyHistogram()
+        for value in 1...10_000 { histogram.record(microseconds: value) }
+        let quantiles = histogram.quantiles(unit: 1)
+        #expect(abs(quantiles.p50 - 5000) < 320)
+        #expect(abs(quantiles.p90 - 9000) < 570)
+        #expect(abs(quantiles.p99 - 9900) < 630)
+        #expect(quantiles.max == 10_000)
+        var small = LatencyHistogram()
+        for _ in 0..<3 { small.record(microseconds: 5) }
+        #expect(small.quantiles(unit: 1).p50 == 5)
+        small.record(microseconds: .max)
+        #expect(small.quantiles(unit: 1).max == Double(Int.max))
+        #expect(LatencyHistogram().quantiles(unit: 1) == StatsReport.Quantiles())
+    }
+
+    @Test func `a lease is counted, its bytes once`() {
+        var leases = LeaseTable()
+        let (client, buffer) = (ClientID(number: 1), BufferID(number: 9))
+        let grants = (0..<2).map { _ in leases.grant(buffer, bytes: 100, to: client, of: 7) }
+        #expect(grants == [true, false])
+        #expect(leases.held(by: client) == LeaseTable.Amount(buffers: 1, bytes: 100))
+        let releases = (0..<3).map { _ in leases.release(buffer, from: client) }
+        #expect(releases == [false, true, false])
+        #expect(leases.held(by: client) == LeaseTable.Amount())
+        let rest = leases.releaseAll(from: client)
+        #expect(rest.isEmpty)
     }
 }

@@ -1,8 +1,534 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import BrokerCore
+
+/// Requests with a shared tier: it goes before the origin, never fails a request, and gets what others may have.
+struct SharedRequestTests {
+    private func world(isReady: Bool = true, sharesVariants: Bool = false, maxWrites: Int = 512) -> StrictWorld {
+        let world = StrictWorld.starting {
+            ($0.workers, $0.usesSharedTier) = (1, true)
+            ($0.sharesVariants, $0.maxSharedWrites) = (sharesVariants, maxWrites)
+        }
+        if isReady { world.readyAll() }
+        return world
+    }
+
+    /// A world in which a client has requested the image "a", and has the answer of the tier if one is given.
+    private func asking(
+        _ answer: SharedAnswer? = nil, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws -> (StrictWorld, ClientID) {
+        let (world, client) = world().connected()
+        world.get(client, id: 1, "a", change)
+        if let answer { world.answerShared(try #require(world.sharedLookup), answer) }
+        return (world, client)
+    }
+
+    /// The digest of the original that was written last.
+    private func writtenDigest(_ world: StrictWorld) -> String? {
+        guard case .original(let digest, _, _, _)? = world.written.last?.content else { return nil }
+        return digest
+    }
+
+    @Test func `a record answers without the origin`() throws {
+        let (world, client) = try asking()
+        #expect(world.fetches.isEmpty)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.fetches.isEmpty)
+        #expect(try world.decoded(client, 1)?.source == .shared)
+        #expect(world.written.isEmpty, "what was read is written again")
+        let report = world.state.report
+        #expect(report[.sharedHits] == 1 && report[.networkLoads] == 0 && report[.downloads] == 0)
+        #expect(world.getImage(client, id: 2, "a")?.source == .memory)
+    }
+
+    @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
+        let (world, client) = try asking(.leased)
+        #expect(world.leases.count == 1)
+        try world.finishFetch(content: 1)
+        #expect(world.leases.isEmpty)
+        guard case .original(let digest, let bytes, _, _)? = world.written.first?.content else {
+            return complain("nothing was written")
+        }
+        #expect(digest == StrictWorld.digest(1) && bytes == 1000)
+        // Thirty days at most.
+        #expect(world.written[0].expires - world.unixMs <= SharedRecord.longestLifetime)
+        world.finishWriting(try #require(world.tierJobs.keys.first))
+        #expect(try world.decoded(client, 1)?.source == .network)
+    }
+
+    @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
+        let (world, client) = try asking()
+        world.happen(.timePassed, after: 250)
+        #expect(world.fetches.count == 1)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.fetches.isEmpty, "the transfer goes on")
+        #expect(try world.decoded(client, 1)?.source == .shared)
+    }
+
+    @Test func `the wait for the tier is a part of a trace, and no queueing`() throws {
+        let (world, client) = world().connected()
+        func spans(_ id: Int) -> [String: TraceSpan] {
+            Dictionary((world.image(client, id)?.spans ?? []).map { ($0.name, $0) }, uniquingKeysWith: { $1 })
+        }
+        // A record after 40 ms.
+        world.get(client, id: 1, "a") { $0.trace = true }
+        world.happen(.timePassed, after: 40)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try world.decode()
+        #expect(spans(1)["shared"]?.microseconds == 40_000 && spans(1)["queue"] == nil)
+        // No answer for 250 ms, and a transfer that starts then.
+        world.get(client, id: 2, "b") { $0.trace = true }
+        world.happen(.timePassed, after: 250)
+        try world.finishLoad(content: 2)
+        #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
+        #expect(spans(2)["download"]?.start == 250_000)
+        let histograms = world.state.report.histograms
+        #expect(histograms[.shared]?.count == 2 && histograms[.shared]?.sumMicroseconds == 290_000)
+        #expect(histograms[.queue]?.sumMicroseconds == 0)
+    }
+
+    @Test func `an answer after that of the origin is discarded`() throws {
+        let (world, client) = try asking()
+        world.happen(.timePassed, after: 250)
+        try world.finishFetch(content: 1)
+        world.findShared(try #require(world.sharedLookup), content: nil)
+        #expect(try world.decoded(client, 1)?.source == .network)
+    }
+
+    @Test func `a loser waits for half of its time`() throws {
+        let (world, _) = try asking { $0.totalTimeoutMs = 2000 }
+        for _ in 0..<200 where world.fetches.isEmpty {
+            if let lookup = world.sharedLookup { world.answerShared(lookup, .busy) }
+            world.happen(.timePassed, after: 10)
+        }
+        #expect(world.fetches.count == 1)
+        let waited = world.clock.microseconds(since: Instant(nanoseconds: 1_000_000_000)) / 1000
+        // The poll after that.
+        #expect((1000...1260).contains(waited), "\(waited)")
+    }
+
+    @Test func `a lease is renewed while bytes flow`() throws {
+        let (world, _) = try asking(.leased)
+        world.progress(try #require(world.fetches.keys.first), received: 10, expected: 1000, after: 1000)
+        world.happen(.timePassed, after: 2000)
+        #expect(world.renewals == 1)
+        world.happen(.timePassed, after: 3000)
+        #expect(world.renewals == 1, "a lease is renewed without bytes")
+    }
+
+    @Test func `a request that leaves ends its lease`() throws {
+        let (world, client) = try asking(.leased)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        #expect(world.leases.isEmpty)
+    }
+
+    @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
+    func `what must not be shared is noted as such`(cacheControl: String) throws {
+        let (world, _) = try asking(.leased)
+        try world.finishFetch(content: 1) { $0.cacheControl = cacheControl }
+        #expect(world.written.map(\.content) == [.unshared] && world.leases.isEmpty)
+    }
+
+    @Test func `a body above 8 MiB is not shared`() throws {
+        let (world, _) = try asking(.leased)
+        try world.finishFetch(content: 1, bytes: SharedRecord.largestBody + 1)
+        #expect(world.written.map(\.content) == [.unshared])
+    }
+
+    @Test func `what is not shared is loaded without a lease`() throws {
+        let (world, _) = try asking()
+        world.noteShared(try #require(world.sharedLookup), .unshared)
+        #expect(world.fetches.count == 1 && world.leases.isEmpty)
+    }
+
+    @Test func `nothing that is a user's own is looked for or written`() throws {
+        let changes: [(inout GetOptions) -> Void] = [
+            { $0.cookies = true }, { $0.cacheKey = "k" },
+            { $0.credentials = Credentials(username: "u", password: "p") },
+            { $0.headers = [HeaderField(name: "cookie", value: "a=b")] },
+        ]
+        for change in changes {
+            let (world, _) = try asking(nil, change)
+            #expect(world.sharedLookup == nil)
+            try world.finishFetch(content: 1)
+            #expect(world.written.isEmpty)
+        }
+    }
+
+    @Test(arguments: [GetOptions.CacheMode.reload, .noStore, .noCache])
+    func `a request for the origin's own answer does not ask the tier`(mode: GetOptions.CacheMode) throws {
+        let (world, _) = try asking { $0.cache = mode }
+        #expect(world.sharedLookup == nil)
+        try world.finishFetch(content: 1)
+        // What may replace an image is shared once it is known to be one.
+        try world.decode()
+        #expect(world.written.isEmpty == (mode == .noStore))
+    }
+
+    @Test func `a request for the origin's own answer ends the lookup that it joins`() throws {
+        let world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.get(second, id: 1, "a") { $0.cache = .noCache }
+        #expect(world.fetches.count == 1)
+        world.findShared(try #require(world.sharedLookup), content: nil)
+        #expect(world.fetches.count == 1, "the record has answered")
+    }
+
+    @Test func `a stale record does not answer`() throws {
+        let (world, _) = try asking()
+        world.findShared(try #require(world.sharedLookup), content: nil) { $0.cacheControl = "max-age=0" }
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test func `a clock that is ahead makes no record old`() throws {
+        let (world, client) = try asking()
+        world.findShared(try #require(world.sharedLookup), content: 1) {
+            $0.receivedAt += 50
+            $0.requestedAt += 50
+        }
+        #expect(try world.decoded(client, 1)?.source == .shared)
+    }
+
+    @Test func `a failure is shared for its time, and remembered by those who read it`() throws {
+        let (world, client) = try asking(.leased)
+        world.failFetch(try #require(world.fetches.keys.first), status: 404)
+        #expect(world.written.map(\.content) == [.failure(status: 404)])
+        #expect(world.written[0].expires - world.unixMs == 60_000 && world.leases.isEmpty)
+
+        world.get(client, id: 2, "b")
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
+        #expect(world.error(client, 2) == .httpStatus && world.fetches.isEmpty)
+        #expect(world.getError(client, id: 3, "b") == .recentlyFailed)
+        // The record states five seconds.
+        world.get(client, id: 4, "b", after: 5001)
+        #expect(world.sharedLookup != nil)
+    }
+
+    @Test func `a failure that a compromised process has invented is forgotten`() throws {
+        let (world, client) = try asking()
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
+        world.endMisbehaving(worker)
+        try world.download(client, id: 2, "a", content: 1)
+        #expect(try world.decoded(client, 2)?.source == .network)
+    }
+
+    @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
+        let (world, client) = try asking { $0.retryFailed = true }
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 404))
+        #expect(world.fetches.count == 1)
+        #expect(try world.loaded(client, 1, content: 1)?.source == .network)
+        // An original answers it.
+        world.get(client, id: 2, "b") { $0.retryFailed = true }
+        world.findShared(try #require(world.sharedLookup), content: 2)
+        #expect(try world.decoded(client, 2)?.source == .shared)
+    }
+
+    @Test func `a failure that may be over soon is not shared`() throws {
+        let (world, client) = try asking(.leased) { $0.timeoutMs = 1 }
+        for _ in 0..<5 {
+            if let job = world.fetches.keys.first { world.failFetch(job) }
+            world.happen(.timePassed, after: 3000)
+        }
+        #expect(world.error(client, 1) == .connectFailed)
+        #expect(world.written.isEmpty && world.leases.isEmpty)
+    }
+
+    /// A world in which the image "a" of the shared tier is in memory, and stale.
+    private func worldWithStaleOriginal() throws -> (StrictWorld, ClientID) {
+        let world = world()
+        world.cacheControl = "max-age=1"
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
+        try world.decode()
+        world.clock = world.clock.adding(milliseconds: 5000)
+        return (world, client)
+    }
+
+    @Test func `a confirmation is shared, and one broker's serves another`() throws {
+        let (world, client) = try worldWithStaleOriginal()
+        // It is stale here; the tier has no newer one.
+        world.get(client, id: 2, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 2)?.source == .memory)
+        guard case .original? = world.written.first?.content else { return complain("the confirmation is not shared") }
+        #expect(world.leases.isEmpty)
+        world.clock = world.clock.adding(milliseconds: 5000)
+        // Another broker has confirmed it.
+        world.get(client, id: 3, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.image(client, 3)?.source == .shared && world.fetches.isEmpty)
+    }
+
+    @Test func `a record with other bytes than it states is rejected, and all who wait get those of the origin`() throws
+    {
+        let (world, client) = try asking()
+        guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
+        world.get(client, id: 2, "a")
+        world.findShared(try #require(world.sharedLookup), content: 2, stated: 1)
+        #expect(world.rejectedShared == [key])
+        #expect(world.state.memory.entries == 0 && world.decodes.isEmpty)
+        #expect(world.sharedLookup == nil, "the record could be found once more")
+        #expect(world.fetches.count == 1)
+        try world.finishLoad(content: 1)
+        for id in [1, 2] { #expect(world.image(client, id)?.source == .network) }
+        #expect(writtenDigest(world) == StrictWorld.digest(1), "the record is not replaced")
+        #expect(world.state.brokenInvariant() == nil)
+    }
+
+    @Test func `what is no record, or not that of the key and the time, is rejected, and the origin is asked`() throws {
+        let days = 86_400_000
+        let damages: [(StrictWorld, JobID) -> Void] = [
+            { $0.findUnreadable($1) },
+            { $0.findShared($1, content: nil, key: String(repeating: "b", count: 64)) },
+            { $0.findShared($1, content: nil, lifetimeMs: 0) },
+            { $0.findShared($1, content: nil, lifetimeMs: 31 * days) },
+        ]
+        for damage in damages {
+            let (world, client) = try asking()
+            let lookup = try #require(world.sharedLookup)
+            guard case .find(let key, _)? = world.tierJobs[lookup]?.kind else { return complain("no lookup") }
+            damage(world, lookup)
+            #expect(world.rejectedShared == [key])
+            #expect(world.state.report.lastDeaths.isEmpty, "its process is not at fault")
+            #expect(try world.loaded(client, 1, content: 1)?.source == .network)
+            #expect(world.written.map(\.key) == [key], "the record is replaced")
+        }
+    }
+
+    @Test func `what is no record for a request that has left is of no account`() throws {
+        let (world, client) = try asking()
+        let lookup = try #require(world.sharedLookup)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.findUnreadable(lookup)
+        #expect(world.rejectedShared.isEmpty && world.fetches.isEmpty)
+    }
+
+    @Test func `after a record with other bytes than it states the origin is still asked for a confirmation`() throws {
+        let (world, client) = try worldWithStaleOriginal()
+        world.get(client, id: 2, "a")
+        world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
+        #expect(world.sharedLookup == nil)
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 2)?.source == .memory && world.state.brokenInvariant() == nil)
+    }
+
+    @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
+        let (world, client) = try asking()
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        world.failDecode(try #require(world.decodes.keys.first))
+        #expect(try world.loaded(client, 1, content: 2)?.source == .network)
+        #expect(writtenDigest(world) == StrictWorld.digest(2), "the record is not replaced")
+    }
+
+    @Test func `bytes of the origin that are no image are not left for others`() throws {
+        let (world, client) = try asking(.leased)
+        try world.finishFetch(content: 1)
+        world.failDecode(try #require(world.decodes.keys.first))
+        #expect(world.error(client, 1) == .decodeFailed && world.written.last?.content == .unshared)
+    }
+
+    @Test func `without its process requests go to the origin`() throws {
+        let (world, client) = world(isReady: false).connected()
+        world.get(client, id: 1, "a")
+        world.readyAll()
+        #expect(world.fetches.count == 1, "a download waits for a tier that is not there")
+    }
+
+    @Test func `when its process dies, requests go on`() throws {
+        let (world, client) = try asking()
+        world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
+        #expect(try world.loaded(client, 1, content: 1)?.source == .network)
+    }
+
+    @Test func `a process that does not answer is replaced`() throws {
+        let (world, _) = try asking()
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.happen(.timePassed, after: 250)
+        world.happen(.timePassed, after: 4750)
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    @Test func `what a compromised process has brought is discarded`() throws {
+        let (world, _) = try asking()
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try world.decode()
+        world.endMisbehaving(worker)
+        #expect(world.state.memory.entries == 0)
+        // By the next one, which other brokers trust as little.
+        #expect(world.removedShared.isEmpty)
+        world.readyAll()
+        #expect(try world.removedShared == [originalKey().word])
+    }
+
+    @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
+        for (isMore, left) in [(false, 1), (true, 0)] {
+            let world = StrictWorld.withDisk {
+                ($0.workers, $0.usesSharedTier, $0.contentsOfAWorker) = (1, true, 2)
+            }
+            let client = world.connect()
+            // Not of the tier.
+            try world.download(client, id: 1, "own", content: 1) { $0.cache = .reload }
+            try world.decode()
+            let worker = try world.worker(.tier)
+            for number in 2...(isMore ? 4 : 3) {
+                try world.lookUp(client, id: number, "\(number)", content: nil)
+                world.findShared(try #require(world.sharedLookup), content: number)
+                try world.decode()
+            }
+            #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == (isMore ? 4 : 3))
+            world.endMisbehaving(worker)
+            #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == left)
+            #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
+        }
+    }
+
+    @Test func `remove reaches the tier`() throws {
+        let (world, client) = try asking()
+        guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
+        try world.remove(client, id: 2, "a")
+        #expect(world.removedShared == [key])
+    }
+
+    // MARK: Encoded variants
+
+    /// Has an original loaded under a lease, and returns the lookup of the variant that its request is for.
+    private func variantLookup(
+        _ world: StrictWorld, _ client: ClientID, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws -> JobID? {
+        world.get(client, id: 1, "a") {
+            $0.representation = .webp
+            change(&$0)
+        }
+        if let lookup = world.sharedLookup { world.answerShared(lookup, .leased) }
+        try world.finishFetch(content: 1)
+        return world.sharedLookup
+    }
+
+    @Test func `an encoded variant is written, and answers another request instead of a decoding`() throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        let first = try #require(try variantLookup(world, client))
+        #expect(world.decodes.isEmpty, "the decoding does not wait")
+        world.answerShared(first, .nothing)
+        #expect(try world.decoded(client, 1)?.source == .network)
+        guard case .variant(let raster)? = world.written.last?.content else { return complain("it is not written") }
+        #expect(raster.original == StrictWorld.digest(1))
+        let key = world.written.last?.key
+
+        // Another broker, which has the original in memory.
+        let other = self.world(sharesVariants: true)
+        let reader = other.connect()
+        other.get(reader, id: 1, "a")
+        other.findShared(try #require(other.sharedLookup), content: 1)
+        try other.decode()
+        other.get(reader, id: 2, "a") { $0.representation = .webp }
+        guard case .find(let asked, nil)? = other.tierJobs.values.first?.kind else { return complain("no lookup") }
+        #expect(asked == key)
+        other.findSharedVariant(try #require(other.sharedLookup))
+        #expect(other.decodes.isEmpty && other.image(reader, 2)?.source == .shared)
+        #expect(other.written.isEmpty, "what was read is written again")
+        #expect(other.getImage(reader, id: 3, "a") { $0.representation = .webp }?.source == .memory)
+    }
+
+    @Test func `what a compromised decode worker has made is removed for all brokers`() throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        world.answerShared(try #require(try variantLookup(world, client)), .nothing)
+        let worker = try #require(world.decodes.values.first).worker
+        try world.decode()
+        let written = Set(world.written.map(\.key))
+        #expect(written.count == 2)
+        world.endMisbehaving(worker)
+        #expect(Set(world.removedShared) == written)
+    }
+
+    @Test func `only-if-cached does not ask the tier for a variant`() throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try world.decode()
+        world.get(client, id: 2, "a") { ($0.representation, $0.cache) = (.webp, .onlyIfCached) }
+        #expect(world.sharedLookup == nil)
+    }
+
+    @Test func `a decoding goes on after 250 ms, and the record may still be first`() throws {
+        for isFirst in [true, false] {
+            let (world, client) = world(sharesVariants: true).connected()
+            let lookup = try #require(try variantLookup(world, client))
+            if isFirst {
+                // The only decoder is busy, so that the decoding is queued.
+                try world.download(client, id: 2, "b", content: 2) { $0.cache = .reload }
+            }
+            world.happen(.timePassed, after: 250)
+            if isFirst {
+                world.findSharedVariant(lookup)
+                #expect(world.image(client, 1)?.source == .network)
+            } else {
+                let job = try #require(world.decodes.keys.first)
+                world.findSharedVariant(lookup)
+                world.decode(job)
+                #expect(world.image(client, 1) != nil)
+            }
+        }
+    }
+
+    @Test(arguments: ["form", "original"]) func `the record of another variant does not answer`(field: String) throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        world.findSharedVariant(try #require(try variantLookup(world, client))) {
+            if field == "form" { $0.form += "x" } else { $0.original = StrictWorld.digest(9) }
+        }
+        #expect(world.decodes.count == 1)
+        #expect(try world.decoded(client, 1) != nil)
+    }
+
+    @Test func `variants of what is a user's own, pixels, and variants of unsigned records are not shared`() throws {
+        let changes: [(inout GetOptions) -> Void] = [
+            { $0.cookies = true }, { $0.cacheKey = "k" }, { $0.cache = .noStore }, { $0.representation = .pixels },
+        ]
+        for change in changes {
+            let (world, client) = world(sharesVariants: true).connected()
+            #expect(try variantLookup(world, client, change) == nil)
+            try world.decode()
+            #expect(!world.written.contains { if case .variant = $0.content { true } else { false } })
+        }
+        let (world, client) = world().connected()
+        #expect(try variantLookup(world, client) == nil)
+    }
+
+    @Test func `a request that leaves ends the lookup of its variant`() throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        let lookup = try #require(try variantLookup(world, client))
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.findSharedVariant(lookup)
+        #expect(world.state.brokenInvariant() == nil)
+    }
+
+    @Test func `when the process dies, a decoding that waits for it goes on`() throws {
+        let (world, client) = world(sharesVariants: true).connected()
+        _ = try variantLookup(world, client)
+        world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
+        #expect(try world.decoded(client, 1) != nil)
+    }
+
+    @Test func `a lease is ended when its note cannot be written`() throws {
+        let (world, client) = world(maxWrites: 4).connected()
+        for number in 0..<4 {
+            world.get(client, id: number, "\(number)")
+            world.answerShared(try #require(world.sharedLookup), .leased)
+            world.failFetch(try #require(world.fetches.keys.first), status: 404)
+            #expect(world.leases.isEmpty)
+        }
+        #expect(world.written.count == 3, "one user has all places")
+    }
+}
 
 /// Each transition of the machine of the shared tier.
 struct SharedTierTests {
@@ -29,12 +555,6 @@ struct SharedTierTests {
         tier.timePassed(
             download, patience: later(patience), lastByte: lastByte.map { later($0) }, owner: owner, priority: .normal,
             at: later(milliseconds))
-    }
-
-    @Test mutating func `a record ends the load`() throws {
-        #expect(tier.answered(lookup, .record, at: later(1)) == [])
-        #expect(tier[download] == nil && tier.runningJobs == 0)
-        #expect(tier.brokenInvariant() == nil)
     }
 
     @Test mutating func `no answer lets the download go on at once`() throws {
@@ -79,9 +599,7 @@ struct SharedTierTests {
             tier.answered(lookup, .leased, at: later(10)) == [
                 .wake(download, at: later(3010)), .goOn(download, since: later(0)),
             ])
-        #expect(
-            pass(to: 3010, lastByte: 2000)
-                == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
+        #expect(pass(to: 3010, lastByte: 2000) == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
         // Nothing has come since.
         #expect(pass(to: 6010, lastByte: 2000) == [.wake(download, at: later(9010))])
         #expect(tier.end(download) == SharedTier.Lease(key: "key", token: token))
@@ -168,8 +686,7 @@ struct SharedTierTests {
         for number in 0..<8 {
             #expect(tier.mayWrite(bytes, for: users[number]) == (number < 7), "\(number)")
             if number < 7 {
-                tier.beginWriting(
-                    BufferID(number: number), bytes: bytes, for: users[number], as: JobID(number: number))
+                tier.beginWriting(BufferID(number: number), bytes: bytes, for: users[number], as: JobID(number: number))
             }
         }
         #expect(tier.brokenInvariant() == nil)

@@ -1,18 +1,35 @@
+import Digests
 import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import BrokerCore
 
 // Steps that most tests take.
 extension StrictWorld {
-    /// Returns a world whose workers are ready.
-    static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+    /// Returns a world whose workers start.
+    static func starting(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         var limits = BrokerLimits()
         change(&limits)
-        let world = StrictWorld(limits)
+        return StrictWorld(limits)
+    }
+
+    /// Returns a world whose workers are ready.
+    static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        let world = starting(change)
         world.readyAll()
+        return world
+    }
+
+    /// Returns a world whose workers are ready, and whose disk tier is on.
+    static func withDisk(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        let world = ready {
+            $0.usesDisk = true
+            change(&$0)
+        }
+        world.happen(.diskReported(DiskReport(state: .on)))
         return world
     }
 
@@ -28,6 +45,17 @@ extension StrictWorld {
         readyAll()
     }
 
+    /// Ends a worker and makes its successors ready, the ones that start after a time too.
+    func replaceWorker(_ worker: WorkerID, _ exit: WorkerExit, after milliseconds: Int? = nil) {
+        endWorker(worker, exit)
+        if let milliseconds { readyAll(after: milliseconds) } else { readyAll() }
+    }
+
+    /// Returns the first worker of a kind.
+    func worker(_ kind: WorkerKind, at location: SourceLocation = #_sourceLocation) throws -> WorkerID {
+        try #require(workers.filter { $0.value.kind == kind }.keys.min(), sourceLocation: location)
+    }
+
     /// Lets a worker break the protocol and exit.
     func endMisbehaving(_ worker: WorkerID) {
         happen(.workerMisbehaved(worker, "nonsense"))
@@ -40,21 +68,50 @@ extension StrictWorld {
         if !state.clients.holds(client, BufferID(number: buffer)) { descriptors[client]?.remove(buffer) }
     }
 
+    /// Sends a request other than a `get` whose answer is kept.
+    func ask(_ client: ClientID, id: Int, _ message: ClientMessage) {
+        clients[client]?.insert(id)
+        happen(.messageReceived(client, message))
+    }
+
+    /// Sends a request about one URL of the usual origin.
+    func remove(_ client: ClientID, id: Int, _ path: String) throws {
+        happen(.messageReceived(client, .remove(id: id, url: try SourceURL("http://origin.test/\(path)"))))
+    }
+
+    func query(_ client: ClientID, id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }) throws {
+        var options = GetOptions()
+        change(&options)
+        let url = try SourceURL("http://origin.test/\(path)")
+        happen(.messageReceived(client, .query(GetRequest(id: id, url: url, options: options))))
+    }
+
+    func store(_ client: ClientID, id: Int, _ path: String, bytes: Int) throws {
+        let url = try SourceURL("http://origin.test/\(path)")
+        happen(.storeReceived(client, StoreRequest(id: id, url: url, payload: 0), bytes: bytes))
+    }
+
+    /// Releases one lease of an image that a request got.
+    func releaseImage(_ client: ClientID, _ id: Int, at location: SourceLocation = #_sourceLocation) throws {
+        let buffer = try #require(image(client, id)?.buffer, sourceLocation: location)
+        happen(.messageReceived(client, .release(buffers: [buffer])))
+    }
+
     /// Requests an image, and returns it; nil for an error. Records an issue without an answer.
     func getImage(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ImageReply? {
-        get(client, id: id, path, of: host, change)
+        get(client, id: id, path, of: host, after: milliseconds, change)
         return image(client, id)
     }
 
     /// Requests an image, and returns the code of the error; nil for an image. Records an issue without an answer.
     func getError(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ErrorCode? {
-        get(client, id: id, path, of: host, change)
+        get(client, id: id, path, of: host, after: milliseconds, change)
         return error(client, id)
     }
 
@@ -66,6 +123,32 @@ extension StrictWorld {
     ) throws {
         let job = try #require(fetches.keys.first, sourceLocation: location)
         finishFetch(job, content: content, bytes: bytes, from: address, change)
+    }
+
+    /// Finishes the first transfer, and the first decoding.
+    func finishLoad(
+        content: Int?, bytes: Int = 1000, at location: SourceLocation = #_sourceLocation,
+        _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) throws {
+        try finishFetch(content: content, bytes: bytes, at: location, change)
+        try decode(at: location)
+    }
+
+    /// Finishes the first transfer and the first decoding, and returns the image that a request got.
+    func loaded(
+        _ client: ClientID, _ id: Int, content: Int, at location: SourceLocation = #_sourceLocation
+    ) throws -> ImageReply? {
+        try finishLoad(content: content, at: location)
+        return image(client, id)
+    }
+
+    /// Finishes the first decoding, and returns the image that a request got.
+    func decoded(
+        _ client: ClientID, _ id: Int, frames: Int = 1, damage: String? = nil, isPreview: Bool = false,
+        at location: SourceLocation = #_sourceLocation
+    ) throws -> ImageReply? {
+        try decode(frames: frames, damage: damage, isPreview: isPreview, at: location)
+        return image(client, id)
     }
 
     /// Requests an image, and finishes the first transfer.
@@ -106,10 +189,39 @@ extension StrictWorld {
         for job in decodes.keys.sorted() { decode(job, width: width, height: height, frames: frames) }
     }
 
+    /// Reads the headers of the decodings that have none, and finishes those that have room for their results.
+    func advanceDecodes() {
+        for job in decodes.keys.sorted() where decodes[job]?.plan == nil { readHeader(job) }
+        for job in decodes.keys.sorted() where decodes[job]?.hasOutput == true { finishDecode(job) }
+    }
+
+    /// Sends the first payload.
+    func sendPayload() {
+        let sent = payloads.removeFirst()
+        happen(.payloadSent(sent.client, sent.buffer))
+    }
+
     /// Answers all transfers and decodings with an image of this many frames.
     func settle(frames: Int = 1) {
         for job in fetches.keys.sorted() { finishFetch(job, content: 1) }
         decodeAll(frames: frames)
+    }
+
+    /// The lookups on disk without an answer.
+    var lookups: [JobID] { diskJobs.filter { if case .find = $0.value.kind { true } else { false } }.keys.sorted() }
+
+    /// Answers the first lookup on disk; without a content, nothing is found.
+    func answerLookup(content: Int?, asRaster: Bool = false, at location: SourceLocation = #_sourceLocation) throws {
+        answerDiskJob(try #require(lookups.first, sourceLocation: location), content: content, asRaster: asRaster)
+    }
+
+    /// Requests an image, and answers the lookup on disk.
+    func lookUp(
+        _ client: ClientID, id: Int, _ path: String, content: Int?, asRaster: Bool = false,
+        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws {
+        get(client, id: id, path, change)
+        try answerLookup(content: content, asRaster: asRaster, at: location)
     }
 
     /// Answers all requests to the disk tier; without a content, nothing is found.
@@ -117,22 +229,49 @@ extension StrictWorld {
         while let job = diskJobs.keys.min() { answerDiskJob(job, content: content) }
     }
 
-    /// Runs a get to completion: download, header, pixels.
-    func load(
+    /// Runs a get to completion: download, header, pixels. Returns the only answer if it is an image.
+    @discardableResult func load(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int, bytes: Int = 1000,
         width: Int = 10, height: Int = 10, _ change: (inout GetOptions) -> Void = { _ in }
-    ) {
+    ) -> ImageReply? {
         get(client, id: id, path, of: host, change)
         // The download workers may rest.
         if fetches.isEmpty { readyAll() }
-        guard let fetch = fetches.keys.max() else { return complain("no download began") }
+        guard let fetch = fetches.keys.max() else {
+            complain("no download began")
+            return nil
+        }
         finishFetch(fetch, content: content, bytes: bytes)
-        guard let decode = decodes.keys.max() else { return complain("no decoding began") }
-        self.decode(decode, width: width, height: height)
+        guard let job = decodes.keys.max() else {
+            complain("no decoding began")
+            return nil
+        }
+        decode(job, width: width, height: height)
+        let given = answers[client]?[id] ?? []
+        guard given.count == 1, case .image(_, let image) = given[0] else { return nil }
+        return image
     }
 }
 
-extension SplitMix64 {
-    /// Returns true once in `count` times.
-    mutating func isOne(of count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
+/// Returns the key of an original, by default of one at the usual origin.
+func originalKey(
+    _ place: String = "a", uid: UInt32 = 1000, _ change: (inout GetOptions) -> Void = { _ in }
+) throws -> OriginalKey {
+    var options = GetOptions()
+    change(&options)
+    let url = try SourceURL(place.contains("://") ? place : "http://origin.test/\(place)")
+    return OriginalKey(GetRequest(id: 1, url: url, options: options), uid: uid)
+}
+
+/// Returns the key of bytes without an owner.
+func contentKey(_ number: Int) throws -> ContentKey {
+    let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(number)))
+    return ContentKey(digest: digest, owner: nil)
+}
+
+/// Returns a request that waits for a job for a minute.
+func jobWaiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
+    JobWaiter(
+        id: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
+        silenceMs: 15_000, deadline: Instant(nanoseconds: 61_000_000_000))
 }

@@ -231,10 +231,12 @@ final class StrictWorld {
         happen(.clientDisconnected(client, isForced: isForced))
     }
 
+    /// Requests an image, first letting time pass if any is given.
     func get(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
+        if let milliseconds { happen(.timePassed, after: milliseconds) }
         var options = GetOptions()
         change(&options)
         guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
@@ -264,6 +266,20 @@ final class StrictWorld {
     func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
         guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
         happen(.fetchResponded(worker, job, response(status: status), validator: validator, total: total))
+    }
+
+    /// Reports that a part of a body was received.
+    func progress(_ job: JobID, received: Int, expected: Int? = nil, after milliseconds: Int = 0) {
+        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        happen(.fetchProgressed(worker, job, received: received, expected: expected), after: milliseconds)
+    }
+
+    /// Reports the response header of a transfer, and that a part of its body was received.
+    func receive(
+        _ job: JobID, _ received: Int, of total: Int? = nil, validator: String? = "\"v\"", after milliseconds: Int = 0
+    ) {
+        respond(job, validator: validator, total: total)
+        progress(job, received: received, expected: total, after: milliseconds)
     }
 
     func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
@@ -395,9 +411,7 @@ final class StrictWorld {
             let delays = Array(repeating: 100, count: plan.header.frameCount)
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
         }
-        if order.wantsPlaceholder {
-            result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF")
-        }
+        if order.wantsPlaceholder { result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF") }
         result.damage = damage
         happen(.decodeFinished(decode.worker, job, result))
     }
@@ -523,9 +537,7 @@ final class StrictWorld {
         case .identify(let worker, let job, let buffer, let decode, let room):
             expectReady(worker, .decode)
             use(buffer, "identifies a buffer that is gone")
-            if decodes.values.contains(where: { $0.worker == worker }) {
-                complain("a second job for a busy decoder")
-            }
+            if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
             let others = identifying.filter { $0.value == worker }.keys
             if others.count >= state.limits.briefJobs { complain("too many small bodies for one decoder") }
             if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }

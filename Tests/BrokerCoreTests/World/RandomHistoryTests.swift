@@ -1,3 +1,4 @@
+import CodingTestSupport
 import DiskRecords
 import HTTPCaching
 import HTTPValues
@@ -16,10 +17,8 @@ struct RandomEventTests {
         var limits = BrokerLimits()
         limits.workers = Int.random(in: 1...3, using: &random)
         limits.fetchers = Int.random(in: 1...2, using: &random)
-        limits.transfersPerFetcher = 4
-        limits.transfersPerOrigin = 3
-        limits.yieldSilenceMs = 300
-        limits.suspicionMs = 500
+        (limits.transfersPerFetcher, limits.transfersPerOrigin) = (4, 3)
+        (limits.yieldSilenceMs, limits.suspicionMs) = (300, 500)
         // A few images of 400 to 4,000 bytes.
         limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
@@ -33,25 +32,17 @@ struct RandomEventTests {
         if hasSegments {
             (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (2_000, 2_048, 8_192)
         }
-        limits.maxPendingRequests = 12
-        limits.maxLeasedBytes = 15_000
+        (limits.maxPendingRequests, limits.maxLeasedBytes, limits.maxSubscriptions) = (12, 15_000, 3)
         limits.maxRequests = Int.random(in: 10...60, using: &random)
         limits.maxClients = Int.random(in: 4...10, using: &random)
-        limits.maxSubscriptions = 3
         limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
         limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
-        limits.usesDisk = seed % 2 == 0
-        limits.usesSharedTier = seed % 4 >= 2
-        limits.sharesVariants = seed % 4 == 3
-        limits.maxSavingBytes = 4_000
-        limits.maxPixels = 600
+        (limits.usesDisk, limits.usesSharedTier, limits.sharesVariants) = (seed % 2 == 0, seed % 4 >= 2, seed % 4 == 3)
+        (limits.maxSavingBytes, limits.maxPixels, limits.familyIdleMs) = (4_000, 600, 2_000)
         limits.presets["small"] = GetOptions.Variant()
-        limits.leastEarlyResultBytes = 200
-        limits.mostEarlyResultBytes = 400
-        limits.earlyResultBytesPerByte = 2
+        (limits.leastEarlyResultBytes, limits.mostEarlyResultBytes, limits.earlyResultBytesPerByte) = (200, 400, 2)
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         limits.families = [[], [.avif], [.avif, .heif]][Int(seed % 3)]
-        limits.familyIdleMs = 2_000
         if seed % 5 == 1 { limits.fetcherIdleMs = 3_000 }
         let world = StrictWorld(limits)
         if isShort { world.variety = 40 }
@@ -82,8 +73,8 @@ struct RandomEventTests {
         case 8..<40:
             guard let client else { return }
             nextID += 1
-            if random.isOne(of: 5) { return requestFile(world, &random, client, nextID) }
-            if let last = world.answered.randomElement(using: &random), random.isOne(of: 3) {
+            if random.once(in: 5) { return requestFile(world, &random, client, nextID) }
+            if let last = world.answered.randomElement(using: &random), random.once(in: 3) {
                 // An image served recently may still be cached.
                 return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
                     $0 = last.options
@@ -101,26 +92,26 @@ struct RandomEventTests {
                 options.progressive = Bool.random(using: &random)
                 options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
                 options.retryFailed = Bool.random(using: &random)
-                if random.isOne(of: 8) { options.cookies = true }
-                if random.isOne(of: 8) { options.cacheKey = "name" }
+                if random.once(in: 8) { options.cookies = true }
+                if random.once(in: 8) { options.cacheKey = "name" }
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
                 if !usesTier {
-                    if random.isOne(of: 6) { options.delivery = .header }
-                    if random.isOne(of: 6) { options.metadata = [.exif, .xmp] }
-                    if random.isOne(of: 3) { options.embedded = .fast }
+                    if random.once(in: 6) { options.delivery = .header }
+                    if random.once(in: 6) { options.metadata = [.exif, .xmp] }
+                    if random.once(in: 3) { options.embedded = .fast }
                 }
                 options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
-                if random.isOne(of: 3) {
+                if random.once(in: 3) {
                     options.variant.width = [5, 40].randomElement(using: &random)!
                     options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
                 }
-                if random.isOne(of: 8), options.representation == .pixels {
+                if random.once(in: 8), options.representation == .pixels {
                     let range = FrameRange(first: .random(in: 0...3, using: &random), count: 2)
                     options.variant.frames = .range(range)
                 }
-                if random.isOne(of: 4) { options.damaged = .accept }
-                if random.isOne(of: 5) {
+                if random.once(in: 4) { options.damaged = .accept }
+                if random.once(in: 5) {
                     options.variant = GetOptions.Variant()
                     options.preset = ["small", "unknown"].randomElement(using: &random)!
                 }
@@ -128,10 +119,10 @@ struct RandomEventTests {
                 options.progress = Bool.random(using: &random)
                 options.timeoutMs = Int.random(in: 1...2000, using: &random)
                 options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
-                if random.isOne(of: 4) { options.headers = [HeaderField(name: "cookie", value: "a=b")] }
-                if random.isOne(of: 6) { options.maxAgeSeconds = Int.random(in: 0...5, using: &random) }
-                if random.isOne(of: 6) { options.retries = Int.random(in: 0...2, using: &random) }
-                if options.cacheKey == nil, random.isOne(of: 6) {
+                if random.once(in: 4) { options.headers = [HeaderField(name: "cookie", value: "a=b")] }
+                if random.once(in: 6) { options.maxAgeSeconds = Int.random(in: 0...5, using: &random) }
+                if random.once(in: 6) { options.retries = Int.random(in: 0...2, using: &random) }
+                if options.cacheKey == nil, random.once(in: 6) {
                     options.alternatives = (0..<Int.random(in: 1...4, using: &random)).compactMap { _ in
                         let host = Bool.random(using: &random) ? "origin" : "other"
                         return try? SourceURL("http://\(host).test/\(Int.random(in: 0..<variety, using: &random))")
@@ -172,9 +163,7 @@ struct RandomEventTests {
             let url = try! SourceURL("http://origin.test/\(Int.random(in: 0..<world.variety, using: &random))")
             world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
         case 55..<58:
-            guard !world.payloads.isEmpty else { return }
-            let sent = world.payloads.removeFirst()
-            world.happen(.payloadSent(sent.client, sent.buffer))
+            if !world.payloads.isEmpty { world.sendPayload() }
         case 58..<59: answerFiles(world, &random)
         case 59..<60:
             if world.tierJobs.isEmpty { answerFiles(world, &random) } else { answerTier(world, &random) }
@@ -229,7 +218,7 @@ struct RandomEventTests {
             }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
-            if random.isOne(of: 3) {
+            if random.once(in: 3) {
                 world.ending.insert(worker)
                 return
             }
@@ -294,10 +283,10 @@ struct RandomEventTests {
     }
 
     private func examine(_ file: FileID, _ world: StrictWorld, _ random: inout SplitMix64) {
-        if random.isOne(of: 10) { return world.refuse(file) }
+        if random.once(in: 10) { return world.refuse(file) }
         let identity = StrictWorld.identity(
             .random(in: 1...4, using: &random), size: [0, 1000, 1500, 1 << 30].randomElement(using: &random)!)
-        world.examine(file, identity, isRecent: random.isOne(of: 5))
+        world.examine(file, identity, isRecent: random.once(in: 5))
     }
 
     /// Lets a helper go on with files.
@@ -358,8 +347,7 @@ struct RandomEventTests {
         guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
         let directives = [
             nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
-            "no-store",
-            "private, max-age=5", "no-cache",
+            "no-store", "private, max-age=5", "no-cache",
         ]
         let cacheControl = directives.randomElement(using: &random)!
         let hasTag = Bool.random(using: &random)
@@ -399,7 +387,7 @@ struct RandomEventTests {
             limits.retries = Int.random(in: 0...2, using: &random)
             limits.presets["small"]?.width = Int.random(in: 3...6, using: &random)
             limits.families = [[], [.avif], [.heif], [.avif, .heif]].randomElement(using: &random)!
-            limits.allowsPresetsOnly = random.isOne(of: 4)
+            limits.allowsPresetsOnly = random.once(in: 4)
             world.newLimits = Bool.random(using: &random) ? limits : nil
             world.happen(.messageReceived(client, .reload(id: id)))
         case 0..<3:
@@ -447,9 +435,7 @@ struct RandomEventTests {
         }
         // Without a process that takes orders, they end by their time.
         #expect(world.leases.isEmpty || world.state.supervision.available(.tier) == nil, "leases that nothing needs")
-        for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
-            world.endWorker(worker, .ended(.signal(9)))
-        }
+        for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) { world.endWorker(worker, .ended(.signal(9))) }
         for job in world.reading.keys.sorted() { world.finishRead(job) }
         #expect(world.files.isEmpty, "files that nothing needs")
         // Partial bodies are kept for ten minutes.
@@ -465,5 +451,260 @@ struct RandomEventTests {
         let clients = world.state.clients
         #expect(clients.connectionsTaken == 0 && clients.pendingWeight == 0 && clients.subscriptionsTaken == 0)
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
+    }
+}
+
+/// Random histories of a few images that are requested repeatedly, by clients with the validity page: after every event
+/// each valid slot names the buffer that a `get` would return (see `StrictWorld.checkPage`).
+struct RandomPageTests {
+    @Test(arguments: 1...20)
+    func theWordsAreTrue(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var limits = BrokerLimits()
+        limits.memoryBytes = Int.random(in: 3_000...30_000, using: &random)
+        limits.memoryEntries = Int.random(in: 4...30, using: &random)
+        limits.validitySlots = Int.random(in: 2...10, using: &random)
+        limits.usesDisk = seed % 2 == 0
+        let world = StrictWorld(limits)
+        var clients = (0..<4).map { number in
+            let client = world.connect(uid: UInt32(1 + number % 2), isAdmin: number == 3)
+            if number < 3 { world.greet(client) }
+            return client
+        }
+        world.readyAll()
+        for id in 0..<1500 {
+            step(world, &random, &clients, id)
+            work(world, &random)
+        }
+        #expect(world.namings > 20)
+        #expect(world.words.values.contains { $0.generation > 1 })
+        world.happen(.shutdownRequested)
+        #expect(world.words.values.allSatisfy { $0.expiry == 0 })
+    }
+
+    private func step(_ world: StrictWorld, _ random: inout SplitMix64, _ clients: inout [ClientID], _ id: Int) {
+        let place = Int.random(in: 0..<4, using: &random)
+        let client = clients[place]
+        let path = "\(Int.random(in: 0..<4, using: &random))"
+        guard let url = try? SourceURL("http://origin.test/\(path)") else { return }
+        switch Int.random(in: 0..<40, using: &random) {
+        case 0..<6:
+            let identity = StrictWorld.identity(
+                .random(in: 0..<3, using: &random), changed: .random(in: 0..<2, using: &random))
+            let isRecent = random.once(in: 6)
+            let isLocal = Int.random(in: 0..<4, using: &random) > 0
+            world.getFile(client, id: id, identity, isRecent: isRecent, isLocal: isLocal) { options in
+                let modes: [GetOptions.CacheMode] = [.default, .reload, .noStore, .onlyIfCached]
+                options.cache = modes[[0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
+                if random.once(in: 6) { options.representation = .original }
+            }
+        case 6..<24:
+            world.get(client, id: id, path) { options in
+                let modes: [GetOptions.CacheMode] = [.default, .forceCache, .noCache, .reload]
+                options.cache = modes[[0, 0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
+                if random.once(in: 6) { options.representation = .original }
+                if random.once(in: 8) { options.cookies = true }
+            }
+        case 24..<27:
+            guard let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else { return }
+            world.release(buffer, of: client)
+        case 27..<29:
+            world.happen(.messageReceived(client, .touch(buffers: Array(world.descriptors[client] ?? []), hits: 2)))
+        case 29: world.happen(.messageReceived(client, .remove(id: id, url: url)))
+        case 30..<32: world.happen(.storeReceived(client, StoreRequest(id: id, url: url, payload: 0), bytes: 500))
+        case 32: world.happen(.messageReceived(clients[3], .clear(id: id, tier: .memory, olderThanSeconds: nil)))
+        case 33:
+            world.disconnect(client)
+            clients[place] = world.connect(uid: UInt32(1 + place % 2), isAdmin: place == 3)
+            if place < 3 { world.greet(clients[place]) }
+        case 34:
+            let report = DiskReport(state: .on, mayHaveOwned: Bool.random(using: &random))
+            guard world.state.limits.usesDisk else { return }
+            world.happen(.diskReported(report))
+            world.happen(.originalsKnown(hashes: [], isComplete: Bool.random(using: &random)))
+        default: world.happen(.timePassed, after: .random(in: 0...1500, using: &random))
+        }
+    }
+
+    /// Finishes a random part of the work in flight.
+    private func work(_ world: StrictWorld, _ random: inout SplitMix64) {
+        world.readyAll()
+        for job in world.diskJobs.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
+            world.answerDiskJob(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)
+        }
+        for job in world.reading.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
+            world.finishRead(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil)
+        }
+        for job in world.identifying.keys.sorted() { world.identify(job, content: .random(in: 1...4, using: &random)) }
+        for job in world.fetches.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
+            if world.fetches[job]?.order.conditions != nil, Bool.random(using: &random) {
+                world.confirm(job) { $0.cacheControl = "max-age=3" }
+                continue
+            }
+            let ages = ["max-age=3", "max-age=1000", "max-age=1, stale-while-revalidate=5", "private, max-age=1000"]
+            let control = ages.randomElement(using: &random)
+            world.finishFetch(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil) {
+                $0.cacheControl = control
+                $0.etag = "\"tag\""
+            }
+        }
+        world.advanceDecodes()
+    }
+}
+
+/// Random histories of slow transfers with partial images: `StrictWorld` checks every event and every action.
+struct RandomPartialTests {
+    @Test func historiesOfSlowTransfers() {
+        var shown = 0
+        for seed in 1...30 { shown += run(seed: UInt64(seed)) }
+        #expect(shown >= 60)
+    }
+
+    /// Runs one history and returns the number of partial images in it.
+    private func run(seed: UInt64) -> Int {
+        var random = SplitMix64(state: seed)
+        let world = StrictWorld.ready {
+            $0.workers = Int.random(in: 1...2, using: &random)
+            $0.memoryBytes = [8_000, 512 << 20].randomElement(using: &random)!
+        }
+        let clients = (0..<3).map { world.connect(uid: 1000 + UInt32($0 % 2)) }
+        var received: [JobID: Int] = [:]
+        for step in 0..<1200 {
+            let fetch = world.fetches.keys.sorted().randomElement(using: &random)
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<10:
+                let client = clients.randomElement(using: &random)!
+                guard world.clients[client]?.count ?? 9 < 4 else { break }
+                world.cacheControl = ["max-age=1", "private"].randomElement(using: &random)!
+                world.get(client, id: step, "\(step % 3)") {
+                    $0.progressive = Int.random(in: 0..<4, using: &random) > 0
+                    $0.delivery = [.fd, .inline].randomElement(using: &random)!
+                    $0.cache = .noStore
+                    $0.variant.width = [nil, 5].randomElement(using: &random)!
+                }
+            case 10..<16:
+                guard let fetch else { break }
+                let isContinued = world.fetches[fetch]?.order.resumption != nil && Bool.random(using: &random)
+                if !isContinued { received[fetch] = 0 }
+                world.respond(fetch, status: isContinued ? 206 : 200)
+            case 16..<50:
+                guard let fetch, let worker = world.fetches[fetch]?.worker else { break }
+                received[fetch, default: 0] += .random(in: 0...3000, using: &random)
+                world.happen(.fetchProgressed(worker, fetch, received: received[fetch]!, expected: nil))
+            case 50..<65:
+                let begun = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
+                guard let job = begun.randomElement(using: &random) else { break }
+                world.readHeader(job, stage: .random(in: 0...60, using: &random))
+            case 65..<78:
+                let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
+                if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
+            case 78..<80:
+                guard let job = world.decodes.keys.sorted().randomElement(using: &random) else { break }
+                world.failDecode(job, [.truncated, .truncated, .unsupportedFormat].randomElement(using: &random)!)
+            case 80: if let fetch { world.cutFetch(fetch, received: .random(in: 0...9000, using: &random)) }
+            case 81..<84: if let fetch { world.finishFetch(fetch, content: step + 1) }
+            case 84:
+                let client = clients.randomElement(using: &random)!
+                guard let request = world.clients[client]?.min() else { break }
+                world.happen(.messageReceived(client, .cancel(id: 100_000 + step, request: request)))
+            case 85:
+                guard let job = world.stopping.keys.min() else { break }
+                world.endStopping(job, received: .random(in: 0...5000, using: &random))
+            case 86 where random.once(in: 4):
+                guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { break }
+                if Bool.random(using: &random), world.ending.insert(worker).inserted { break }
+                world.endWorker(worker, [.ended(.signal(11)), .ended(.signal(9))].randomElement(using: &random)!)
+            case 87..<89:
+                world.readyAll()
+                while !world.payloads.isEmpty { world.sendPayload() }
+            default: world.happen(.timePassed, after: .random(in: 0...150, using: &random))
+            }
+            world.measuring = []
+            for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
+                world.endWorker(worker, .ended(.signal(9)))
+            }
+        }
+        for client in clients { world.disconnect(client) }
+        for job in world.decodes.keys.sorted() { world.failDecode(job) }
+        #expect(world.state.decoding.renderedDownloads.isEmpty)
+        return world.state.report[.partialDecodes]
+    }
+}
+
+/// Random histories of small images in segments: after every event the invariants hold, and nothing is written where an image lies that is
+/// in memory or leased (`SegmentWorld`).
+struct SegmentHistoryTests {
+    @Test(arguments: 1...8) func `a leased image never changes`(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var limits = BrokerLimits()
+        limits.workers = 2
+        (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (4_000, 4_096, 16_384)
+        limits.memoryBytes = Int.random(in: 100_000...200_000, using: &random)
+        (limits.maxEvictedBytes, limits.maxLeasedBytes) = (60_000, 60_000)
+        let world = StrictWorld(limits)
+        world.mapsSegments = seed % 4 != 0
+        var nextID = 0
+        for step in 0..<1500 {
+            if world.clients.count < 4 {
+                let client = world.connect(uid: .random(in: 1...2, using: &random))
+                world.greet(client)
+                if step > 700 { world.mapsSegments = true }
+            }
+            let client = try #require(world.clients.keys.sorted().randomElement(using: &random))
+            nextID += 1
+            if step % 4 > 0 {
+                let gone = world.segments.forgetEnded(of: client)
+                if !gone.isEmpty { world.happen(.messageReceived(client, .forgetSegments(gone))) }
+            }
+            switch Int.random(in: 0..<40, using: &random) {
+            case 0..<18: load(world, client, nextID, .random(in: 1...160, using: &random))
+            case 18..<34:
+                for buffer in world.descriptors[client]!.sorted().shuffled(using: &random).prefix(3) {
+                    world.release(buffer, of: client)
+                }
+            case 34:
+                guard let segment = world.segments.forgetAny(of: client) else { continue }
+                world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
+            case 35: world.disconnect(client, isForced: .random(using: &random))
+            case 36:
+                let url = try SourceURL("http://origin.test/\(Int.random(in: 1...160, using: &random))")
+                world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
+            case 37 where random.once(in: 10): world.happen(.memoryPressure)
+            case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
+            case 38: world.happen(.timePassed, after: .random(in: 0...3_000, using: &random))
+            default: world.happen(.timePassed, after: .random(in: 0...50, using: &random))
+            }
+            if step % 200 == 199 { try world.checkSuccessor() }
+        }
+        if seed % 4 != 0 { #expect(world.segments.placed > 200 && world.segments.sent > 200) }
+        if seed % 4 != 0 { #expect(world.moves > 0) }
+        // In other histories nobody holds an image for long in a segment that ends.
+        if [1, 3, 6].contains(seed) { #expect(world.segments.stranded > 0) }
+        for client in world.clients.keys.sorted() { world.disconnect(client) }
+        world.happen(.timePassed, after: 100_000)
+        // Nothing is left when nothing is in memory.
+        let admin = world.connect(uid: 0, isAdmin: true)
+        world.happen(.messageReceived(admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
+        for _ in 0..<100 { world.happen(.timePassed, after: 50) }
+        #expect(world.state.memory.segments.totalBytes == 0)
+    }
+
+    /// Requests an image, and has it downloaded and decoded, in one job or in two.
+    private func load(_ world: StrictWorld, _ client: ClientID, _ id: Int, _ number: Int) {
+        world.get(client, id: id, "\(number)")
+        for _ in 0..<20 where world.clients[client]?.contains(id) == true {
+            world.readyAll()
+            let width = 6 + number % 26
+            if let job = world.fetches.keys.min() { world.finishFetch(job, content: nil) }
+            if let job = world.identifying.keys.min() {
+                world.identify(
+                    job, content: number, earlyWidth: world.early[job] == nil || number % 3 == 0 ? nil : width)
+            }
+            for (job, decode) in world.decodes {
+                if decode.plan == nil { world.readHeader(job, width: width, height: width) }
+                if world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
+            }
+            world.happen(.timePassed, after: 1)
+        }
     }
 }
