@@ -91,8 +91,7 @@ struct SourceURLTests {
         #expect(Self.documentedForms.contains { $0.1 == nil })
     }
 
-    /// The short way never accepts what the long one would refuse or spell otherwise.
-    @Test func whatIsPlainlyCanonicalStaysAsItIs() throws {
+    @Test func `the short way never accepts what the long one would refuse or spell otherwise`() throws {
         var random = SplitMix64(state: 7)
         let schemes = ["http://", "https://", "HTTP://", "http:/", "httpss://"]
         let hosts = [

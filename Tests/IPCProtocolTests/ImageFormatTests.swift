@@ -96,8 +96,7 @@ struct ImageFormatTests {
         #expect(sniff("qoif") == .qoi && sniff("qoi") == nil)
     }
 
-    /// A header without a signature: any other value of a field, and any other format, is no TGA.
-    @Test func tga() {
+    @Test func `a header without a signature: any other value of a field, and any other format, is no TGA`() {
         func header(_ kind: UInt8, _ depth: UInt8, _ descriptor: UInt8 = 0, colors: [UInt8] = [0, 0, 0, 0, 0])
             -> [UInt8]
         {
@@ -165,8 +164,7 @@ struct ImageFormatTests {
         #expect(sniff(bytes.dropLast(12)) == nil)
     }
 
-    /// The first element is searched in the first bytes alone, so that a large file of text costs nothing.
-    @Test func elementBehindThePrefix() {
+    @Test func `the first element is searched in the first bytes alone, so that a large file of text costs nothing`() {
         #expect(sniff("<!--" + String(repeating: " ", count: 64 << 10) + "--><svg>") == .svg)
         let comment = "<!--" + String(repeating: " ", count: ImageFormat.sniffedBytes - 13) + "-->"
         #expect(sniff(comment + "<svg> ") == .svg)
@@ -249,8 +247,7 @@ struct PackedFormatTests {
         #expect(sides == [173, 173, 200, 346])
     }
 
-    /// A reply whose rows do not lie within its bytes is recognised.
-    @Test func rowsWithinBytes() throws {
+    @Test func `a reply whose rows do not lie within its bytes is recognised`() throws {
         func holds(_ format: PixelFormat, stride: Int, bytes: Int, height: Int = 2, frames: Int = 1) -> Bool {
             var image = ImageReply(
                 source: .memory, url: "", width: 5, height: height,

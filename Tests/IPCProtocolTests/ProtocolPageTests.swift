@@ -66,8 +66,7 @@ struct ProtocolPageTests {
 }
 
 struct ErrorCodeTests {
-    /// The codes are those of the table on the protocol page, no more and no fewer.
-    @Test func theCodesAreThoseOfTheProtocolPage() throws {
+    @Test func `the codes are those of the table on the protocol page, no more and no fewer`() throws {
         let page = try protocolPage()
         var documented: [String] = []
         var isInTable = false

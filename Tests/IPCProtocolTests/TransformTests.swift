@@ -150,8 +150,7 @@ struct TransformTests {
         #expect(Transform(fit: .cover) == Transform())
     }
 
-    /// A vector image fills the box, also above its own size; without one it keeps its size.
-    @Test func vectorsAreRenderedToTheBox() throws {
+    @Test func `a vector image fills the box, also above its own size; without one it keeps its size`() throws {
         let icon = ImageHeader(format: .svg, geometry: try #require(PixelGeometry(width: 24, height: 12)))
         let photo = ImageHeader(format: .png, geometry: icon.geometry)
         let sides = { (transform: Transform, image: ImageHeader) in
@@ -293,7 +292,6 @@ struct StepTests {
 
     // MARK: The canonical form
 
-    /// Different spellings have one key.
     @Test(arguments: [
         (##"{"op":"grayscale"}"##, ##"{"op":"grayscale","amount":1.0}"##),
         (##"{"op":"sharpen","sigma":2}"##, ##"{"amount":1,"sigma":2.0e0,"op":"sharpen"}"##),
@@ -306,7 +304,7 @@ struct StepTests {
         ),
         ("", ##"{"op":"hue-rotate","degrees":-0.0},{"op":"round","radius":0},{"op":"tint","color":"#12345600"}"##),
         ("", ##"{"op":"sharpen","sigma":1,"amount":0},{"op":"pad","width":1,"height":1}"##),
-    ]) func spellings(_ first: String, _ second: String) throws {
+    ]) func `different spellings have one key`(_ first: String, _ second: String) throws {
         let transform = try expectSame(##""steps":[\##(first)]"##, ##""steps":[\##(second)]"##)
         #expect((transform == Transform()) == first.isEmpty)
     }
@@ -498,8 +496,7 @@ struct PositionTests {
         }
     }
 
-    /// A searched part is one of the image that covers the box.
-    @Test func searches() throws {
+    @Test func `a searched part is one of the image that covers the box`() throws {
         for position in [Position.entropy, .attention] {
             let edits = Edits(crop: nil, steps: [.rotate(degrees: 90)], position: position)
             let transform = Transform(width: 30, height: 20, fit: .cover, edits: edits)

@@ -122,8 +122,7 @@ private func probe(_ arguments: [String]) throws -> ProcessExit {
         #expect(exit == .status(EACCES) || exit == .status(0))
     }
 
-    /// Only the servers' ports can be connected to, where the kernel can restrict them.
-    @Test func tierConnectsToItsServersOnly() throws {
+    @Test func `only the servers' ports can be connected to, where the kernel can restrict them`() throws {
         let exit = try run("tier", "connect-other")
         #expect(exit == .status(EACCES) || exit == .status(124))
     }

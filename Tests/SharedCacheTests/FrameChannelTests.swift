@@ -171,8 +171,7 @@ import Testing
         }
     }
 
-    /// A server with several sockets bounds the bytes of one call; the rest follows with the next.
-    @Test func payloadsInParts() throws {
+    @Test func `a server with several sockets bounds the bytes of one call; the rest follows with the next`() throws {
         let file = try memory([UInt8](repeating: 7, count: 10_000))
         here.enqueue(frame(1), payload: .init(file: file, count: 10_000, name: 1))
         #expect(here.queuedPayloads == 1)
@@ -211,8 +210,7 @@ import Testing
         #expect(!there.isInsideFrame)
     }
 
-    /// Peeked frames are delivered like received ones, and stay in the socket until they are taken.
-    @Test func peekedFramesAreReceivedAfterwards() throws {
+    @Test func `peeked frames are delivered like received ones, and stay in the socket until they are taken`() throws {
         for number in 0..<3 { here.enqueue(frame(number)) }
         #expect(try here.flush())
         let unread = FrameChannel.messagesUnread(on: here.socket)
@@ -327,8 +325,7 @@ import Testing
         }
     }
 
-    /// More descriptors than fit into one message are rejected, not split.
-    @Test func tooManyDescriptors() throws {
+    @Test func `more descriptors than fit into one message are rejected, not split`() throws {
         let file = try memory([1])
         here.enqueue(frame(1), descriptors: Array(repeating: file, count: 253))
         #expect(try here.flush())
@@ -396,8 +393,7 @@ struct ListeningTests {
         #expect(UnixSocket.identity(of: directory.file("none")) == nil)
     }
 
-    /// The mode of files that other threads create meanwhile stays as it is.
-    @Test func listeningChangesNoOtherFile() async throws {
+    @Test func `the mode of files that other threads create meanwhile stays as it is`() async throws {
         let directory = try TemporaryDirectory()
         let before = try currentMask()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -421,8 +417,7 @@ struct ListeningTests {
         return try #require(status.split(separator: "\n").first { $0.hasPrefix("Umask:") }.map(String.init))
     }
 
-    /// One process at a time gets the lock on a folder, also within a process.
-    @Test func oneLockAtATime() throws {
+    @Test func `one process at a time gets the lock on a folder, also within a process`() throws {
         let directory = try TemporaryDirectory()
         var first: FileDescriptor? = try UnixSocket.lock(directory: directory.path, milliseconds: 0)
         let other = try FileDescriptor.open(readingAt: directory.path)

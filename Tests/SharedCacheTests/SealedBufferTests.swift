@@ -52,8 +52,7 @@ struct SealedBufferTests {
         #expect(try buffer.seal().size == 100)
     }
 
-    /// A segment cannot be resized, and only the mapping that was made before its seals can write.
-    @Test func segmentsHaveAllSealsAndTheirSize() throws {
+    @Test func `a segment cannot be resized, and only the mapping that was made before its seals can write`() throws {
         // 1033 is F_ADD_SEALS; seal, shrink, grow and future-write.
         for seals in [0b1_0111, 0b0111, 0b1_0110, 0b1_0101, 0b1_0011] as [Int32] {
             let isSegment = seals == 0b1_0111

@@ -199,8 +199,7 @@ struct GoldenWorkerTests {
         #expect(frame == [0, 0, 0, UInt8(expected.count)] + expected)
     }
 
-    /// Bytes follow a message, and stand for its first descriptor.
-    @Test func bytesInFrames() throws {
+    @Test func `bytes follow a message, and stand for its first descriptor`() throws {
         let bytes: [UInt8] = [0, 1, 2, 0]
         let place = ResultPlace(offset: 0, room: 100)
         for (message, count) in [

@@ -111,8 +111,7 @@ struct OrderLengthTests {
         #expect(refusal.code == .internal)
     }
 
-    /// The limit is that of the text: a frame of exactly that length is sent.
-    @Test func theLongestFrameIsEncoded() throws {
+    @Test func `the limit is that of the text: a frame of exactly that length is sent`() throws {
         let padding = String(repeating: "x", count: Frame.maximumLength - 8)
         #expect(try Frame.encode { $0.constant("a", padding) }.count == Frame.maximumLength + Frame.headerLength)
         let error = #expect(throws: Frame.TooLong.self) { try Frame.encode { $0.constant("a", padding + "x") } }

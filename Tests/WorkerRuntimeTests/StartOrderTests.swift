@@ -66,8 +66,7 @@ import WorkerRuntime
         #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
     }
 
-    /// The death signal survives the change of user.
-    @Test func deathSignalIsSetForTheParent() throws {
+    @Test func `the death signal survives the change of user`() throws {
         let (process, channel) = try startUnderParent(Self.isRoot ? Self.user : [])
         let lines = try record(channel).filter { $0.hasPrefix("makeService:") }
         #expect(lines.allSatisfy { $0.contains("death=\(SignalNumber.kill)") } && lines.count == 1)

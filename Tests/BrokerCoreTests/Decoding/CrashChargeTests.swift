@@ -110,8 +110,7 @@ struct CrashChargeTests {
         #expect(isPaused(world, 2000, .plain))
     }
 
-    /// A worker that dies after its job is charged to that image.
-    @Test func deathsAfterTheJob() throws {
+    @Test func `a worker that dies after its job is charged to that image`() throws {
         let (world, client) = Self.world().connected()
         for id in 1...20 where !isPaused(world, 1000, .plain) {
             try begin(world, client, id, isHEIF: false)
@@ -123,8 +122,7 @@ struct CrashChargeTests {
         #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
     }
 
-    /// Workers that die before they had an image count against the pool, which then refuses images.
-    @Test func deathsWithoutAnImage() throws {
+    @Test func `workers that die before they had an image count against the pool, which then refuses images`() throws {
         let (world, client) = StrictWorld.ready { $0.workers = 16 }.connected()
         for worker in world.workers.filter({ $0.value.kind == .decode }).keys.sorted() {
             world.endWorker(worker, Self.crash)

@@ -196,8 +196,7 @@ struct FamilyTests {
         world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
     }
 
-    /// A family has no process until it is needed, and keeps it after its first image for a minute.
-    @Test func workersAreStartedOnDemand() throws {
+    @Test func `a family has no process until it is needed, and keeps it after its first image for a minute`() throws {
         let (world, client) = Self.world().connected()
         #expect(loaders(world).isEmpty)
         try load("a", Self.heif, world, client, 1)
@@ -225,8 +224,7 @@ struct FamilyTests {
         #expect(loaders(world).isEmpty)
     }
 
-    /// A worker of the plain family that gets another family's image hands it over, once.
-    @Test func handedOverByAWorker() throws {
+    @Test func `a worker of the plain family that gets another family's image hands it over, once`() throws {
         let world = Self.world()
         world.tellsFormats = false
         let client = world.connect()
@@ -285,8 +283,7 @@ struct FamilyTests {
         #expect(!world.state.hello.formats.contains("heif") && world.state.hello.formats.contains("avif"))
     }
 
-    /// After a reload, an installed family is used at once, and a removed one's workers exit.
-    @Test func reload() throws {
+    @Test func `after a reload, an installed family is used at once, and a removed one's workers exit`() throws {
         let (world, client) = Self.world([.avif]).connected(isAdmin: true)
         try load("a", Self.avif, world, client, 1)
         world.readyAll()
@@ -304,8 +301,7 @@ struct FamilyTests {
         #expect(try world.decoded(client, 4) != nil)
     }
 
-    /// The family shares the places that the plain one leaves free, and has one in any case.
-    @Test func placesOfWorkers() throws {
+    @Test func `the family shares the places that the plain one leaves free, and has one in any case`() throws {
         let (world, client) = Self.world(workers: 4).connected()
         for id in 1...3 { try load("\(id)", id, world, client, id) }
         #expect(world.decodes.count == 3)
@@ -376,8 +372,7 @@ struct FamilyTests {
         #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
     }
 
-    /// A worker that is lost while it has no job is not replaced.
-    @Test func idleWorkerIsNotReplaced() throws {
+    @Test func `a worker that is lost while it has no job is not replaced`() throws {
         let (world, client) = Self.world().connected()
         try load("a", Self.heif, world, client, 1)
         world.readyAll()

@@ -240,8 +240,7 @@ struct PartialImageTests {
         #expect(shown(joining).count == 1)
     }
 
-    /// A private response goes to the first requester; other waiters get no partial image of it.
-    @Test func privateResponsesAreSeenByTheirOwnerOnly() throws {
+    @Test func `a private response goes to the first requester; other waiters get no partial image of it`() throws {
         world.cacheControl = "private, max-age=100"
         begin()
         let other = world.connect(uid: 2000)
@@ -290,8 +289,7 @@ struct PartialImageTests {
         #expect(part == nil)
     }
 
-    /// No partial image of either version is shown until the origin has sent the header.
-    @Test func bytesThatMayBeOverwrittenAreNotShown() throws {
+    @Test func `no partial image of either version is shown until the origin has sent the header`() throws {
         begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -335,8 +333,7 @@ struct PartialImageTests {
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    /// A partial decoding is skipped if it would leave no room for the final image.
-    @Test mutating func aPartLeavesRoomForTheWhole() throws {
+    @Test mutating func `a partial decoding is skipped if it would leave no room for the final image`() throws {
         world = .ready { ($0.workers, $0.maxInlineBytes) = (1, 700) }
         _ = world.connect()
         begin(receiving: 2000) { $0.delivery = .inline }

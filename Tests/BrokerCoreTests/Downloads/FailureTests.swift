@@ -463,8 +463,7 @@ struct CompromisedBodyTests {
         return (job, try #require(world.fetches[job]).worker)
     }
 
-    /// The number of bytes that a worker reports is bounded before it is added to those of its user.
-    @Test func absurdNumbersOfBytes() throws {
+    @Test func `the number of bytes that a worker reports is bounded before it is added to those of its user`() throws {
         for id in 1...3 {
             let (job, _) = try begin(id, "/\(id)")
             world.progress(job, received: .max, expected: .max)

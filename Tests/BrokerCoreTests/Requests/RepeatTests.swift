@@ -68,8 +68,7 @@ struct RepeatTests {
         #expect(world.state.repeats.find(text.rest, uid: 1000) == nil)
     }
 
-    /// A text is dropped at the next event of any kind.
-    @Test mutating func notForALaterEvent() throws {
+    @Test mutating func `a text is dropped at the next event of any kind`() throws {
         let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/a"}"#)
         for _ in 0..<4 {
             #expect(world.state.answerRepeated(text.frame, from: client, at: world.clock) == nil)
@@ -114,8 +113,7 @@ struct RepeatTests {
         #expect(world.fetches.count == 1)
     }
 
-    /// A change of the index forces each request to be parsed once more.
-    @Test mutating func readAgainWhenTheIndexHasChanged() {
+    @Test mutating func `a change of the index forces each request to be parsed once more`() {
         expectShortcut("a")
         load("c")
         let isAnswered = (0..<2).map { _ in get("a") }

@@ -107,8 +107,7 @@
             #expect(failure(bytes, .one(3), maxPixels: pixels, maxSourcePixels: pixels) == nil)
         }
 
-        /// The frames that others refer to are part of the working memory.
-        @Test func memoryIsCounted() throws {
+        @Test func `the frames that others refer to are part of the working memory`() throws {
             let bytes = try Self.file(3)
             let memory = { (frames: FrameSelection) in
                 try plan(bytes, with: Transform(frames: frames)).workingBytes
@@ -189,8 +188,7 @@
             #expect(failure(repeated(40_000, 1), .one(0))?.code == .tooManyPixels)
         }
 
-        /// Frames that are decoded and never shown.
-        @Test func hiddenFrames() throws {
+        @Test func `frames that are decoded and never shown`() throws {
             let still = TestAVIF().file(Self.pictures(1)[0])
             for (file, frames) in try [(still, 1), (Self.file(2), 2)] {
                 let hiding = { (count: Int) in Self.appending(count, to: file) }
@@ -334,8 +332,7 @@
             #expect(sample(most, units: AV1Sample.mostFrames - 1) == nil)
         }
 
-        /// Bytes that are no unit end the sample; the last unit need not state its size.
-        @Test func damage() throws {
+        @Test func `bytes that are no unit end the sample; the last unit need not state its size`() throws {
             let frame = unit(6, [0x30, 9])
             #expect(try #require(sample([])).frames == 0)
             #expect(try #require(sample(frame + [6 << 3, 0x30, 1, 2])).frames == 2)
@@ -348,8 +345,7 @@
             #expect(try #require(sample(frame + [6 << 3 | 2, 0x82, 0x80, 0, 0x30, 9] + frame)).frames == 3)
         }
 
-        /// The data of an item may lie in several pieces.
-        @Test func pieces() throws {
+        @Test func `the data of an item may lie in several pieces`() throws {
             let bytes = unit(1, [0, 0]) + unit(6, [0x10, 1, 2]) + unit(3, [0x20]) + unit(6, [0x30, 1])
             let whole = try #require(sample(bytes))
             #expect(whole.frames == 3)

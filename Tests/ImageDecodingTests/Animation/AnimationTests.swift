@@ -121,8 +121,7 @@ struct AnimationTests {
         #expect(frames == animation.shown.map { $0.shown(orientation: 6) })
     }
 
-    /// PNG frames share a palette and its transparency.
-    @Test func framesShareThePalette() throws {
+    @Test func `PNG frames share a palette and its transparency`() throws {
         let colors: [[UInt8]] = [[10, 20, 30], [200, 100, 50], [0, 255, 0]]
         let picture = { (seed: Int) in
             TestPNG(width: 6, height: 4, kind: .palette, depth: 2) { x, y in [(x + y + seed) % 3] }
@@ -247,8 +246,7 @@ struct AnimationLimitTests {
         #expect(failure(large.webp, .all)?.code == .decodeFailed)
     }
 
-    /// What an opaque frame hides is not decoded for it.
-    @Test func rangesBeginAtTheLastFullFrame() throws {
+    @Test func `what an opaque frame hides is not decoded for it`() throws {
         var animation = TestAnimation(
             width: 8, height: 6,
             frames: (0..<4).map { TestAnimation.Frame(0, 0, TestAnimation.patch(8, 6, $0, [255]), isBlended: false) }
@@ -273,8 +271,7 @@ struct AnimationLimitTests {
         #expect(try plan(animation.png(), for: all).workingBytes == without + 8 * 6 * 4)
     }
 
-    /// The first frame is available as soon as it is complete; all frames only when all are.
-    @Test func truncatedFiles() throws {
+    @Test func `the first frame is available as soon as it is complete; all frames only when all are`() throws {
         for file in files {
             let whole = try Decoded(file).pictures
             for count in 12..<file.count {

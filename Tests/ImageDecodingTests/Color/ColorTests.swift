@@ -64,8 +64,7 @@ struct ColorTests {
         #expect(try contents(of: output) == decode(sample.file).bytes)
     }
 
-    /// The conversion changes colours, and precedes scaling.
-    @Test func wideColorsBecomeMoreSaturated() throws {
+    @Test func `the conversion changes colours, and precedes scaling`() throws {
         let flat = TestPicture(width: 64, height: 64) { _, _ in SIMD4(200, 50, 50, 255) }
         let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: Self.png(flat, .rgb))
         let pixel = try decode(file)[5, 5]
@@ -112,8 +111,7 @@ struct ColorTests {
         #expect(try handle(0) !== first)
     }
 
-    /// An image with an unusable profile is treated as sRGB.
-    @Test func damagedProfilesAreIgnored() throws {
+    @Test func `an image with an unusable profile is treated as sRGB`() throws {
         let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
         let jpeg = Self.colors.jpeg(.baseline)
         let png = Self.png(Self.colors, .rgb)
@@ -143,8 +141,7 @@ struct ColorTests {
         png.prefix(33) + TestPNG.chunk("iCCP", body) + png.dropFirst(33)
     }
 
-    /// gAMA and cHRM without a profile are ignored, because viewers disagree about them.
-    @Test func gammaAndChromaticitiesAreIgnored() throws {
+    @Test func `gAMA and cHRM without a profile are ignored, because viewers disagree about them`() throws {
         let file = Self.png(Self.colors, .rgb)
         let gamma = TestPNG.chunk("gAMA", [0, 0, 0xB1, 0x8F])
         let white = TestPNG.chunk("cHRM", (0..<8).flatMap { _ in [0, 0, 0x40, 0] as [UInt8] })

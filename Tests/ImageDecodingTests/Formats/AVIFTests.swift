@@ -36,8 +36,7 @@
                 plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
-        /// A box that is larger than the one around it says nothing about the image's size.
-        @Test func boxLargerThanItsParent() throws {
+        @Test func `a box that is larger than the one around it says nothing about the image's size`() throws {
             var bytes = try file(picture)
             let name = try #require(bytes.firstRange(of: Array("ipco".utf8)))
             bytes[name.lowerBound - 2] = 0xFF
@@ -45,8 +44,7 @@
             #expect(error?.code == .truncated)
         }
 
-        /// Premultiplied files are decoded to straight alpha.
-        @Test func premultiplied() throws {
+        @Test func `premultiplied files are decoded to straight alpha`() throws {
             let shown = try decode(try file(transparent) { ($0.hasAlpha, $0.isPremultiplied) = (true, true) })
             for y in 0..<34 {
                 for x in 0..<46 {
@@ -119,8 +117,7 @@
             }
         }
 
-        /// Deeper samples are rounded to 8 bits, not truncated.
-        @Test(arguments: [10, 12]) func deepSamples(_ depth: Int) throws {
+        @Test(arguments: [10, 12]) func `deeper samples are rounded to 8 bits, not truncated`(_ depth: Int) throws {
             let most = 1 << depth - 1
             let samples = (0...most).flatMap { value in [value, most - value, value / 2, most].map { UInt16($0) } }
             var avif = TestAVIF()
@@ -250,8 +247,7 @@
             #expect(failure(Array(bytes[..<8] + Array("heic".utf8) + bytes[12...])) == .unsupportedFormat)
         }
 
-        /// Decodes every kind in a strictly confined worker, which has one thread.
-        @Test func confined() throws {
+        @Test func `decodes every kind in a strictly confined worker, which has one thread`() throws {
             let worker = try TestWorker(family: .avif)
             var kinds = [TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF()]
             (kinds[0].hasAlpha, kinds[0].isPremultiplied) = (true, true)
@@ -294,8 +290,7 @@
                 })
         }
 
-        /// Colour that is multiplied by alpha is divided, as for one image.
-        @Test func premultipliedCells() throws {
+        @Test func `colour that is multiplied by alpha is divided, as for one image`() throws {
             var grid = try TestGrid(picture) { $0.isPremultiplied = true }
             grid.premultiplied = Array(0..<4)
             let shown = try decode(grid.file, .rgba8, .premultiplied)
@@ -304,8 +299,7 @@
             #expect(failure(grid.file) == .unsupportedFormat)
         }
 
-        /// What libavif would show in another way is refused, with the reason.
-        @Test func whatWouldBeShownWrongly() throws {
+        @Test func `what libavif would show in another way is refused, with the reason`() throws {
             let plain = try TestGrid(picture)
             func expect(_ reason: String, _ change: (inout TestGrid) -> Void) {
                 var grid = plain
@@ -318,8 +312,7 @@
             expect("only some cells") { $0.alphaTargets = [0, 0, 2, 3] }
         }
 
-        /// A grid without alpha, and with depth maps of its cells, is opaque.
-        @Test func otherAuxiliaryImages() throws {
+        @Test func `a grid without alpha, and with depth maps of its cells, is opaque`() throws {
             var grid = try TestGrid(picture)
             grid.auxiliary = "urn:mpeg:mpegB:cicp:systems:auxiliary:depth"
             let opaque = picture.map { SIMD4($0.x, $0.y, $0.z, 255) }
@@ -328,16 +321,14 @@
             #expect(try decode(grid.file) == opaque)
         }
 
-        /// The memory of alpha counts.
-        @Test func memory() throws {
+        @Test func `the memory of alpha counts`() throws {
             var grid = try TestGrid(picture)
             let both = try plan(grid.file).workingBytes
             grid.alpha = []
             #expect(try both > plan(grid.file).workingBytes + 2 * 140 * 136)
         }
 
-        /// Changed boxes are decoded or fail, and none crashes.
-        @Test func changedBoxes() throws {
+        @Test func `changed boxes are decoded or fail, and none crashes`() throws {
             let file = try TestGrid(picture).file
             let end = try #require(file.firstRange(of: Array("mdat".utf8))).lowerBound
             var random = SplitMix64(state: 7)

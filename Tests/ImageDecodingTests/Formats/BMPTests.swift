@@ -142,8 +142,7 @@
             #expect(failure(file(idle)) == .truncated)
         }
 
-        /// A profile in the file is applied.
-        @Test func profile() throws {
+        @Test func `a profile in the file is applied`() throws {
             let pixels = TestBitmap.rows(2, 1, bits: 24) { _, _ in 0x2080E0 }
             var header = TestBitmap.header(2, 1, bits: 24, size: 124)
             let plain = try decode(TestBitmap.file(header, pixels))
@@ -231,8 +230,7 @@
             ] { #expect(try shown(TestBitmap.icon(images), 16) == color) }
         }
 
-        /// Of another shape, an image is no reduction.
-        @Test func shapes() throws {
+        @Test func `of another shape, an image is no reduction`() throws {
             let wide = TestPicture.gradient(width: 64, height: 33)
             let file = TestBitmap.icon([
                 TestBitmap.iconImage(Self.picture(16)), TestBitmap.iconImage(wide),
@@ -281,8 +279,7 @@
             #expect(shown[8, 7] == SIMD4(8, 7, 3, 200))
         }
 
-        /// Images that are none, icons among them, are left out; what the file lacks is missing.
-        @Test func hostileDirectories() throws {
+        @Test func `images that are none, icons among them, are left out; what the file lacks is missing`() throws {
             let good = TestBitmap.iconImage(Self.picture(16))
             let icon = TestBitmap.icon([good])
             #expect(try shown(TestBitmap.icon([icon, good, Array("nonsense".utf8) + good])) == Self.picture(16))
@@ -392,8 +389,7 @@
             #expect((0..<9).map { opaque[$0 % 3, $0 / 3].w } == [UInt8](repeating: 255, count: 9))
         }
 
-        /// A statement that light is linear has no effect.
-        @Test func linear() throws {
+        @Test func `a statement that light is linear has no effect`() throws {
             let shown = try decode(file(1, 1, space: 1, [0xFF, 0, 55, 255, 55]))
             #expect(shown[0, 0] == SIMD4(0, 55, 255, 55))
         }
@@ -501,8 +497,7 @@
             #expect(shown[6, 4] == expected)
         }
 
-        /// A footer of version 2.0 changes nothing.
-        @Test func footer() throws {
+        @Test func `a footer of version 2.0 changes nothing`() throws {
             let footer: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0] + Array("TRUEVISION-XFILE.\0".utf8)
             #expect(try decode(file(2, bits: 32, descriptor: 0x28, bgra) + footer) == picture)
         }

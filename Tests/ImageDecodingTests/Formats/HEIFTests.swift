@@ -38,9 +38,8 @@
                 plan.header == ImageHeader(format: .heif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
-        /// A file is read by any compatible brand.
         @Test(arguments: ["mif2mif2mif1heic", "MiHBmif1MiHBmiaf", "mif2mif2mif1miaf", "isomisomheicmif1"])
-        func brands(_ brands: String) throws {
+        func `a file is read by any compatible brand`(_ brands: String) throws {
             let bytes = picture.heif()
             #expect(bytes[3] == 28)
             let list = Array(brands.prefix(4).utf8) + [0, 0, 0, 0] + Array(brands.dropFirst(4).utf8)
@@ -78,8 +77,7 @@
                 failure(TestHEIFGrid.file(colors, side: 2, alpha: alpha, isPremultiplied: true)) == .unsupportedFormat)
         }
 
-        /// Only HEVC is decoded, whatever else libheif can decode.
-        @Test func otherCodec() throws {
+        @Test func `only HEVC is decoded, whatever else libheif can decode`() throws {
             var bytes = picture.heif()
             for place in bytes.places(of: "hvc1") { bytes.replaceSubrange(place..<place + 4, with: Array("av01".utf8)) }
             #expect([.unsupportedFormat, .decodeFailed].contains(failure(bytes)))

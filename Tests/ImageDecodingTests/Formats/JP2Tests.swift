@@ -171,8 +171,7 @@
             #expect(failure(Array(file[..<32]) + TestBoxes.box("jp2c", bytes)) == .decodeFailed)
         }
 
-        /// The last box may extend to the end of the file, and a length may have eight bytes.
-        @Test func lengths() throws {
+        @Test func `the last box may extend to the end of the file, and a length may have eight bytes`() throws {
             let bytes = picture.j2k()
             let file = TestJP2(bytes, TestJP2.colors(16)).file
             let place = file.count - bytes.count - 8

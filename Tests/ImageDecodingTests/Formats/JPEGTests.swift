@@ -160,8 +160,7 @@ struct ScanSkippingTests {
         for scan in scans(file).dropFirst() { #expect(failure(Array(file[..<scan]), for: job(20)) == .truncated) }
     }
 
-    /// A file may omit the last bits of precision, and all its scans are then read.
-    @Test func incompleteFilesAreReadInFull() throws {
+    @Test func `a file may omit the last bits of precision, and all its scans are then read`() throws {
         let file = Self.files[0]
         let scans = scans(file)
         let shorter = Array(file[..<scans[9]]) + [0xFF, 0xD9]
@@ -172,8 +171,7 @@ struct ScanSkippingTests {
         #expect(failure(wrong, for: job(20)) == .decodeFailed && failure(wrong, for: job(200)) == .decodeFailed)
     }
 
-    /// Every damaged file ends with an image or an error code.
-    @Test(arguments: [0, 1]) func damagedFiles(_ index: Int) throws {
+    @Test(arguments: [0, 1]) func `every damaged file ends with an image or an error code`(_ index: Int) throws {
         var random = SplitMix64(state: 11)
         let codes: [ErrorCode?] = [nil, .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         let file = Self.files[index]
@@ -312,8 +310,7 @@ struct PartialDecodingTests {
         #expect((picture.width, picture.height) == (180, 240))
     }
 
-    /// Other kinds, which only decode from top to bottom, are refused.
-    @Test func otherKindsAreUnsupported() throws {
+    @Test func `other kinds, which only decode from top to bottom, are refused`() throws {
         let small = TestPicture.gradient(width: 60, height: 40)
         let exif = TestExif.block(orientation: 6)
         let files = [
@@ -337,8 +334,7 @@ struct PartialDecodingTests {
         #expect(failure(JPEGBomb.progressive(8, 8, components: 1, scans: 501)) == .tooManyPixels)
     }
 
-    /// Every damaged file ends with an image or an error code.
-    @Test(arguments: samples) func damagedParts(_ sample: Sample) throws {
+    @Test(arguments: samples) func `every damaged file ends with an image or an error code`(_ sample: Sample) throws {
         var random = SplitMix64(state: 7)
         let codes: [ErrorCode?] = [nil, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         for _ in 0..<300 {

@@ -48,8 +48,7 @@
             #expect(failure(bytes, .one(4))?.code == .badRequest)
         }
 
-        /// The pixels of all frames up to the requested one count.
-        @Test func animationIsLimited() throws {
+        @Test func `the pixels of all frames up to the requested one count`() throws {
             let bytes = TestPicture.jxl(frames, delayMs: 70)
             #expect(failure(bytes, .one(3), maxPixels: 240, maxSourcePixels: 3 * 240)?.code == .tooManyPixels)
         }
@@ -80,8 +79,7 @@
             #expect(error?.isDamage == true)
         }
 
-        /// Of an incomplete animation there are the complete frames, each for itself.
-        @Test func damagedAnimation() throws {
+        @Test func `of an incomplete animation there are the complete frames, each for itself`() throws {
             let bytes = Array(TestPicture.jxl(frames, delayMs: 70).dropLast(2))
             for index in 0..<3 {
                 let transform = Transform(alpha: .straight, frames: .one(index), acceptsDamage: true)

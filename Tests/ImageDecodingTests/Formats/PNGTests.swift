@@ -190,8 +190,7 @@ struct PNGRowsTests {
         #expect(try decode(file) == picture)
     }
 
-    /// Later stages that modify a band do not affect the rows decoded after it.
-    @Test func modifiedBands() throws {
+    @Test func `later stages that modify a band do not affect the rows decoded after it`() throws {
         let picture = Self.picture(200, 200, .rgba)
         let file = Self.file(picture, filters: [4, 2]).file
         #expect(try decode(file, .rgba8, .premultiplied) == picture.premultiplied)

@@ -151,8 +151,7 @@ struct PixelsTests {
         }
     }
 
-    /// Premultiplied colour loses precision, so its straight form is what a PNG must have.
-    @Test func premultiplied() throws {
+    @Test func `premultiplied colour loses precision, so its straight form is what a PNG must have`() throws {
         let layout = StoredPixels(picture.geometry)
         let straight = try decode(rows(layout), for: job(layout, Transform(alpha: .straight)))
         #expect(try decode(rows(layout), for: job(layout, Transform())) == picture.premultiplied)
@@ -170,8 +169,7 @@ struct PixelsTests {
 }
 
 struct FormatTableTests {
-    /// A program decodes the formats of its family, in their order, and no others.
-    @Test func programsHaveTheFormatsOfTheirFamily() {
+    @Test func `a program decodes the formats of its family, in their order, and no others`() {
         var families = Set<CodecFamily>()
         for codec in allCodecs { families.insert(CodecFamily(codec.format)) }
         #expect(allCodecs.map(\.format) == ImageFormat.files.filter { families.contains(CodecFamily($0)) })

@@ -13,7 +13,6 @@
             Array("<svg xmlns=\"http://www.w3.org/2000/svg\" \(size)>\(content)</svg>".utf8)
         }
 
-        /// The sizes that browsers report for an image.
         @Test(arguments: [
             ("width='120' height='80'", [120, 80]), ("width='120' height='80' viewBox='0 0 60 60'", [120, 80]),
             ("", [300, 150]), ("viewBox='0 0 100 100'", [150, 150]), ("viewBox='0 0 400 100'", [300, 75]),
@@ -22,7 +21,7 @@
             ("width='90' viewBox='0 0 30 60'", [90, 180]), ("height='90' viewBox='0 0 30 60'", [45, 90]),
             ("width='50mm' height='1in'", [189, 96]), ("width='72pt' height='6pc'", [96, 96]),
             ("width='10em' height='10px'", [160, 10]), ("width='24.5' height='30.4'", [25, 30]),
-        ]) func intrinsicSize(_ attributes: String, _ size: [Int]) throws {
+        ]) func `the sizes that browsers report for an image`(_ attributes: String, _ size: [Int]) throws {
             let picture = try decode(document("", attributes))
             #expect([picture.width, picture.height] == size)
         }
@@ -179,8 +178,7 @@
             return try Array(Data(contentsOf: URL(filePath: packed)))
         }
 
-        /// Files that gzip has compressed are inflated within the bound of documents.
-        @Test func compressed() throws {
+        @Test func `files that gzip has compressed are inflated within the bound of documents`() throws {
             let plain = document(halves)
             let file = try gzip(plain)
             #expect(try decode(file) == decode(plain))

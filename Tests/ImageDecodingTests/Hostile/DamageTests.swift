@@ -396,8 +396,7 @@ struct AcceptedDamageTests {
         #expect(accepted == 40 || !sample.testDescription.hasPrefix("PNG"), "\(accepted) of 40")
     }
 
-    /// A wrong checksum of pixels alone makes them damaged; one of the header leaves nothing.
-    @Test func checksumsOfPNG() throws {
+    @Test func `a wrong checksum of pixels alone makes them damaged; one of the header leaves nothing`() throws {
         let picture = Self.noise(31, 17)
         for file in [picture.png, try picture.encoded(.png)] {
             let data = try #require(file.places(of: "IDAT").first)
@@ -415,8 +414,7 @@ struct AcceptedDamageTests {
         }
     }
 
-    /// A segment that libjpeg cannot read ends a file with several scans.
-    @Test func segmentsOfJPEG() throws {
+    @Test func `a segment that libjpeg cannot read ends a file with several scans`() throws {
         let file = Self.noise(113, 131).jpeg(.progressive)
         let places = file.indices.dropLast().filter { file[$0] == 0xFF && file[$0 + 1] == 0xC4 }
         try #require(places.count > 3)
@@ -538,8 +536,7 @@ struct AcceptedDamageTests {
         }
     #endif
 
-    /// A damaged frame keeps those after it.
-    @Test func damagedFrameWithinGIF() throws {
+    @Test func `a damaged frame keeps those after it`() throws {
         var file = Self.animation.gif()
         let frames = try #require(try ImageSource(copying: file).animation(.gif)).frames
         let middle = frames[1].data

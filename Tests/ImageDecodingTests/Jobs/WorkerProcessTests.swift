@@ -107,8 +107,7 @@ import WorkerProtocol
         return Array(try contents(of: output).prefix(result.bytes))
     }
 
-    /// The report on a result tells the time of each part of the work, in microseconds.
-    @Test func resultsTellTheirTimes() throws {
+    @Test func `the report on a result tells the time of each part of the work, in microseconds`() throws {
         let job = DecodeJob(Transform(width: 100), encoding: Encoding(.png))
         let start = ContinuousClock.now
         let size = try worker.plan(job, try memoryFile(png)).outputBytes(job.transform, job.encoding)
@@ -153,8 +152,7 @@ import WorkerProtocol
         #expect(try buffer.seal().size == geometry.bytes)
     }
 
-    /// Results go to their places in the memory that the worker was given, and nowhere else.
-    @Test func resultsInItsMemory() throws {
+    @Test func `results go to their places in the memory that the worker was given, and nowhere else`() throws {
         let size = 300 * 200 * 4
         let places = [ResultPlace(offset: 4096, room: size), ResultPlace(offset: 1 << 20, room: size + 100)]
         let memory = try WritableBuffer.reusable(name: "test", size: 2 << 20)
@@ -182,8 +180,7 @@ import WorkerProtocol
         #expect(try failure(of: 9) == .internal && contents(of: memory) == wanted)
     }
 
-    /// The bytes of an image may come in the order's frame.
-    @Test func imageInTheFrame() throws {
+    @Test func `the bytes of an image may come in the order's frame`() throws {
         let expected = try identify(png)
         try order(.identify(job: 1), [], bytes: png)
         #expect(try next() == .identified(job: 1, digest: expected.digest))
@@ -207,8 +204,7 @@ import WorkerProtocol
         #expect(try identify(png, refused: ["0123456789abcdef"]).early != nil)
     }
 
-    /// A failure at any point releases all memory.
-    @Test func failuresLeakNoMemory() throws {
+    @Test func `a failure at any point releases all memory`() throws {
         let files = [
             Array(png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
             Array(try picture.encoded(.webp).prefix(20)), png,
@@ -233,16 +229,14 @@ import WorkerProtocol
         _ = try header(DecodeJob(id: 2, purpose: .describe))
     }
 
-    /// Equal programs report equal builds, which contain the product version.
-    @Test func buildIsReported() throws {
+    @Test func `equal programs report equal builds, which contain the product version`() throws {
         let build = try #require(worker.build)
         #expect(build.wholeMatch(of: /[0-9.]+-[0-9a-f]{16}/) != nil)
         #expect(build.hasPrefix(ProductVersion.current + "-"))
         #expect(try TestWorker().build == build)
     }
 
-    /// A lack of memory fails the job, and the next job succeeds.
-    @Test func lackOfMemory() throws {
+    @Test func `a lack of memory fails the job, and the next job succeeds`() throws {
         // Enough for the program and its libraries.
         let memory = 16 << 20
         let worker = try TestWorker(["--memory", "\(memory)"])
@@ -407,8 +401,7 @@ import WorkerProtocol
         #expect(server.waitForExit(milliseconds: 60_000) == .status(0))
     }
 
-    /// Only child processes can be adopted.
-    @Test func otherProcessesAreNotAdopted() {
+    @Test func `only child processes can be adopted`() {
         #expect(throws: SystemError.self) { try ChildProcess(adopting: 1) }
     }
 }
@@ -429,8 +422,7 @@ struct ImageSourceTests {
         #expect(read(try ImageSource(reading: descriptor)) == bytes)
     }
 
-    /// Unsealed files are copied, so truncating them later has no effect.
-    @Test func filesThatShrink() throws {
+    @Test func `unsealed files are copied, so truncating them later has no effect`() throws {
         let file = try memoryFile(bytes)
         let source = try ImageSource(reading: file)
         try file.truncate(to: 0)

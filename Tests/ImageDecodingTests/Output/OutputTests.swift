@@ -187,8 +187,7 @@ struct EncodedResultTests {
         #expect(try output.size() == 0)
     }
 
-    /// Noise at the highest quality fits the buffer.
-    @Test func noiseFitsIntoItsBuffer() throws {
+    @Test func `noise at the highest quality fits the buffer`() throws {
         var random = SplitMix64(state: 11)
         for (width, height) in [(1, 1), (8, 8), (300, 200)] {
             let noise = TestPicture(width: width, height: height) { _, _ in
@@ -444,8 +443,7 @@ struct PackedPixelTests {
         }
     }
 
-    /// Partial images have the requested format.
-    @Test func parts() throws {
+    @Test func `partial images have the requested format`() throws {
         let file = Array(TestPicture.scene(width: 131, height: 93).jpeg(.progressive))
         let source = try ImageSource(copying: Array(file.prefix(file.count / 2)), isPart: true)
         var job = DecodeJob(Transform(pixelFormat: .rgb8))
@@ -453,8 +451,7 @@ struct PackedPixelTests {
         #expect(try Decoded(source, for: job).bytes.count == 131 * 93 * 3)
     }
 
-    /// The placeholder is the same whatever the format, and a gray result has that of the colours.
-    @Test func placeholder() throws {
+    @Test func `the placeholder is the same whatever the format, and a gray result has that of the colours`() throws {
         let file = TestPicture.scene(width: 131, height: 93, transparent: true).png
         let placeholders = try PixelFormat.allCases.map { format in
             return try Decoded(file, for: DecodeJob(Transform(width: 20, pixelFormat: format), wantsPlaceholder: true))
@@ -514,9 +511,8 @@ struct PlaceholderTests {
         #expect(try placeholder(nothing.png)?.averageColor == "#00000000")
     }
 
-    /// Sampling some of many rows does not alias with stripes of any period.
     @Test(arguments: [1, 2, 3, 4, 5, 8, 16])
-    func stripesBecomeGray(period: Int) throws {
+    func `sampling some of many rows does not alias with stripes of any period`(period: Int) throws {
         let stripes = TestPicture(width: 3, height: 4096) { _, y in
             y / period % 2 == 0 ? SIMD4(0, 0, 0, 255) : SIMD4(255, 255, 255, 255)
         }

@@ -131,8 +131,7 @@ struct ScalingTests {
         #expect(try decode(interlaced.file, for: job(20, 20)) == decode(try picture.encoded(.png), for: job(20, 20)))
     }
 
-    /// Scaled decoding detects damage after the last row that it needs.
-    @Test func damageIsDetected() throws {
+    @Test func `scaled decoding detects damage after the last row that it needs`() throws {
         let picture = TestPicture.scene(width: 300, height: 200)
         let files = [
             try picture.encoded(.png), picture.jpeg(.baseline), picture.jpeg(.progressive),

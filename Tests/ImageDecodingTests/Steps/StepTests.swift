@@ -80,8 +80,7 @@ struct StepTests {
         }
     }
 
-    /// A constant stays constant, also with the largest blur and many of them.
-    @Test func blurKeepsAConstant() throws {
+    @Test func `a constant stays constant, also with the largest blur and many of them`() throws {
         let picture = TestPicture(width: 37, height: 23) { _, _ in SIMD4(201, 3, 77, 255) }
         let file = try picture.encoded(.png)
         for sigma in [0.1, 1, 2, 30, 250] {
@@ -127,8 +126,7 @@ struct StepTests {
         }
     }
 
-    /// An encoded result keeps the alpha that steps make or remove.
-    @Test func encodedResultsHaveTheStepsAlpha() throws {
+    @Test func `an encoded result keeps the alpha that steps make or remove`() throws {
         let file = TestPicture.scene(width: 40, height: 40).jpeg(.baseline)
         for (step, isTransparent) in [(Step.circle, true), (.function(.invert, amount: 1), false)] {
             var job = job([step], alpha: .straight)
@@ -146,8 +144,7 @@ struct StepTests {
         }
     }
 
-    /// Sizes between the steps count, and the error names the step.
-    @Test func everySizeIsLimited() throws {
+    @Test func `sizes between the steps count, and the error names the step`() throws {
         let file = TestPicture.gradient(width: 100, height: 50).png
         let clear = Color(red: 0, green: 0, blue: 0, alpha: 0)
         let pad = Step.pad(width: 65_535, height: 65_535, color: clear)
@@ -203,8 +200,7 @@ struct CropTests {
         }
     }
 
-    /// The crop is a part of the image as shown.
-    @Test(arguments: 1...8) func everyOrientation(_ orientation: Int) throws {
+    @Test(arguments: 1...8) func `the crop is a part of the image as shown`(_ orientation: Int) throws {
         let picture = TestPicture.gradient(width: 61, height: 33, transparent: true)
         let shown = picture.shown(orientation: orientation)
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoPNG: picture.png)
@@ -222,8 +218,7 @@ struct CropTests {
         DecodeJob(Transform(width: width, height: height, fit: .fill, alpha: .straight))
     }
 
-    /// A JPEG is decoded smaller for a small result of a crop, too.
-    @Test func scaledJPEG() throws {
+    @Test func `a JPEG is decoded smaller for a small result of a crop, too`() throws {
         let picture = TestPicture(width: 400, height: 300) { x, y in SIMD4(UInt8(x / 2), UInt8(y / 2), 90, 255) }
         let file = picture.jpeg(.baseline)
         let crop = Crop(x: 33, y: 41, width: 301, height: 211)
@@ -294,8 +289,7 @@ struct PositionTests {
         #expect(try decode(high.png, for: job(10, 10, position, crop: crop)) == expected)
     }
 
-    /// The focal point is one of the image as shown.
-    @Test(arguments: 1...8) func everyOrientation(_ orientation: Int) throws {
+    @Test(arguments: 1...8) func `the focal point is one of the image as shown`(_ orientation: Int) throws {
         let picture = TestPicture.scene(width: 61, height: 33, transparent: true)
         let shown = picture.shown(orientation: orientation)
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoPNG: picture.png)
@@ -356,8 +350,7 @@ struct PositionTests {
         }
     }
 
-    /// Steps follow the search, which is in the image without them.
-    @Test func stepsFollowTheSearch() throws {
+    @Test func `steps follow the search, which is in the image without them`() throws {
         let picture = TestPicture.scene(width: 120, height: 40, transparent: true)
         for position in [Position.entropy, .attention] {
             let found = try decode(picture.png, for: job(40, 40, position))
@@ -381,8 +374,7 @@ struct PositionTests {
         }
     }
 
-    /// The part does not jump from frame to frame.
-    @Test func framesHaveThePartOfTheFirst() throws {
+    @Test func `the part does not jump from frame to frame`() throws {
         let first = noise(60, 20, in: Crop(x: 40, y: 0, width: 20, height: 20))
         let second = noise(60, 20, in: Crop(x: 0, y: 0, width: 20, height: 20))
         let animation = TestAnimation(
@@ -392,8 +384,7 @@ struct PositionTests {
         #expect(frames == [first.part(40, 0, 20, 20), second.part(40, 0, 20, 20)])
     }
 
-    /// The image that covers the box counts, not only the box.
-    @Test func theSearchedImageIsLimited() throws {
+    @Test func `the image that covers the box counts, not only the box`() throws {
         var wide = job(10, 10, .attention)
         wide.maxPixels = 999
         let file = TestPicture.scene(width: 400, height: 40).png
