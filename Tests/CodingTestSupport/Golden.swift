@@ -5,7 +5,6 @@ package import Foundation
 /// They define the protocol byte for byte. A change that alters one is a change of the protocol; with
 /// `IMGBROKER_UPDATE_GOLDEN=1` in the environment the tests rewrite the files, so that the difference can be reviewed.
 package struct Golden {
-    /// The repository's root directory.
     package static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
@@ -17,7 +16,6 @@ package struct Golden {
 
     private static let isUpdating = ProcessInfo.processInfo.environment["IMGBROKER_UPDATE_GOLDEN"] == "1"
 
-    /// The directory of the samples.
     package let directory: URL
 
     /// The samples of a test target, in its folder `Golden`.
@@ -39,7 +37,6 @@ package struct Golden {
         return golden.dropLast()
     }
 
-    /// The names of all files.
     package func names() throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: directory.path).map { String($0.dropLast(".json".count)) }
     }

@@ -175,7 +175,6 @@ struct FrameTests {
     }
 }
 
-/// Random bytes are refused by all readers of messages.
 struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {

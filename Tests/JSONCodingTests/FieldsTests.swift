@@ -2,7 +2,6 @@ import CodingTestSupport
 import JSONCoding
 import Testing
 
-/// Lists of fields, read and written.
 struct FieldsTests {
     enum Colour: String, CaseIterable { case red, green }
 

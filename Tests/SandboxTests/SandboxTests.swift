@@ -8,7 +8,6 @@ import Testing
 
 @testable import Sandbox
 
-/// Runs the probe, and returns its exit.
 private func probe(_ arguments: [String]) throws -> ProcessExit {
     let (_, control) = try UnixSocket.pair()
     let probe = try ChildProcess(

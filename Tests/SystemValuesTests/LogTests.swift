@@ -3,7 +3,6 @@ import Testing
 
 @testable import SystemValues
 
-/// The notation of lines in the log.
 struct LogRecordTests {
     private let failure = LogRecord(
         .info, .requestFailed,
@@ -69,7 +68,6 @@ struct LogRecordTests {
     }
 }
 
-/// Floods of lines.
 struct LogFloodTests {
     private func failure(_ code: String = "timeout", level: LogLevel = .info) -> LogRecord {
         LogRecord(level, .requestFailed, [LogField("request", "1.1"), LogField("code", code)])

@@ -182,7 +182,6 @@ struct OrderLengthTests {
     }
 }
 
-/// Random bytes are refused by all readers of messages.
 struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {

@@ -7,7 +7,6 @@ import WebServing
 
 @testable import imgexporter
 
-/// The text for Prometheus.
 struct MetricsTests {
     @Test func `a label's value and a help are escaped`() {
         var text = PrometheusText()

@@ -34,7 +34,6 @@ struct PartialImageTests {
         world.progress(fetch, received: bytes, expected: 100_000, after: milliseconds)
     }
 
-    /// Finishes the partial decoding in flight.
     private func finishPart(stage: Int) throws {
         let part = try #require(part)
         world.readHeader(part, stage: stage)

@@ -467,7 +467,6 @@ struct UpdateTests {
 struct RaceTests {
     private var (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected()
 
-    /// Answers all disk requests with a miss.
     private func quietDisk() { for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) } }
 
     private func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {

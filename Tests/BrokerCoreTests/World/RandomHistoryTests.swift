@@ -306,7 +306,6 @@ struct RandomEventTests {
         }
     }
 
-    /// Lets the process of the shared tier answer.
     private func answerTier(_ world: StrictWorld, _ random: inout SplitMix64) {
         for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) where Bool.random(using: &random) {
             guard world.tierJobs[job] != nil else { continue }

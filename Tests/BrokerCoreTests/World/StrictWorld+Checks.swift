@@ -68,7 +68,6 @@ extension StrictWorld {
         FileIdentity(device: 1, inode: inode, size: size, modified: changed, changed: changed)
     }
 
-    /// Sends a `get` with a file.
     func getFile(
         _ client: ClientID, id: Int, _ file: FileID, name: String? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
@@ -136,12 +135,9 @@ struct SegmentWorld {
         var range: Range<Int> { place.offset..<place.offset + bytes }
     }
 
-    /// The bytes of each segment.
     private var sizes: [Int: Int] = [:]
     private var images: [BufferID: Image] = [:]
-    /// The segments that each client has.
     private var known: [ClientID: Set<Int>] = [:]
-    /// The segments that have ended.
     private var ended: Set<Int> = []
     /// Images that clients still have mapped, whose connections the broker has ended.
     private var mapped: [Image] = []

@@ -9,14 +9,12 @@ import WorkerProtocol
 
 // Steps that most tests take.
 extension StrictWorld {
-    /// Returns a world whose workers start.
     static func starting(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         var limits = BrokerLimits()
         change(&limits)
         return StrictWorld(limits)
     }
 
-    /// Returns a world whose workers are ready.
     static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         let world = starting(change)
         world.readyAll()
@@ -178,13 +176,11 @@ extension StrictWorld {
         finishDecode(job, damage: damage, isPreview: isPreview)
     }
 
-    /// Reads the header of a decoding, and finishes it.
     func decode(_ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1) {
         readHeader(job, width: width, height: height, frames: frames)
         finishDecode(job)
     }
 
-    /// Reads the headers of all decodings, and finishes them.
     func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
         for job in decodes.keys.sorted() { decode(job, width: width, height: height, frames: frames) }
     }

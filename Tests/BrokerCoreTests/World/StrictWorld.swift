@@ -22,7 +22,6 @@ final class StrictWorld {
         let order: DecodeJob
         /// The download whose partial body is decoded; nil for a complete original.
         var fetch: JobID?
-        /// The plan made from the header.
         var plan: DecodePlan?
         var hasOutput = false
     }
@@ -755,7 +754,6 @@ final class StrictWorld {
     }
 }
 
-/// Records an issue.
 func complain(_ comment: Comment, at location: SourceLocation = #_sourceLocation) {
     Issue.record(comment, sourceLocation: location)
 }

@@ -197,7 +197,6 @@ struct PartialDecodingTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]
-        /// The number of stages.
         let stages: Int
     }
 

@@ -16,7 +16,6 @@ import WorkerProtocol
 @Suite(.serialized, .timeLimit(.minutes(10))) struct BombTests {
     struct Bomb: CustomTestStringConvertible {
         let testDescription: String
-        /// The expected error; nil for success.
         let expected: ErrorCode?
         let transform: Transform
         let file: @Sendable () throws -> [UInt8]

@@ -15,7 +15,6 @@ import WorkerProtocol
     private let worker: TestWorker
     private var channel: FrameChannel { worker.channel }
     private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
-    /// The image as a file.
     private let png: [UInt8]
 
     init() throws {
@@ -28,7 +27,6 @@ import WorkerProtocol
     /// The header of the image's file for `job`.
     private func header(_ job: DecodeJob) throws -> ImageHeader { try worker.plan(job, try memoryFile(png)).header }
 
-    /// Receives the failure of a job.
     private func failure(of job: Int) throws -> ErrorCode {
         let report = try next()
         guard case .failed(job, let error) = report else { throw WireError(.internal, "no failure: \(report)") }

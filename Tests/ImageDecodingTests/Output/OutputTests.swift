@@ -9,7 +9,6 @@ import WorkerProtocol
 @testable import ImageDecoding
 @testable import imgworker
 
-/// Results that are encoded after decoding.
 struct EncodedResultTests {
     private func encoded(
         _ file: [UInt8], _ format: Encoding.Format, _ transform: Transform = Transform(alpha: .straight),

@@ -31,7 +31,6 @@ func decode(
     return try decode(file, for: job)
 }
 
-/// Decodes `file` with `transform`.
 func decode(_ file: [UInt8], with transform: Transform) throws -> TestPicture {
     try decode(file, for: DecodeJob(transform))
 }
@@ -93,12 +92,10 @@ struct Decoded {
     }
 }
 
-/// Returns the plan of decoding `file` for `job`.
 func plan(_ file: [UInt8], for job: DecodeJob = DecodeJob(id: 1)) throws -> DecodePlan {
     try EncodedImage(try ImageSource(copying: file), for: job).plan
 }
 
-/// Returns the plan of decoding `file` with `transform`.
 func plan(_ file: [UInt8], with transform: Transform) throws -> DecodePlan {
     try plan(file, for: DecodeJob(transform))
 }
@@ -118,10 +115,8 @@ func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
     failure { try decode(file, maxPixels: maxPixels) }?.code
 }
 
-/// Returns the error code of decoding `file` for `job`; nil if it succeeds.
 func failure(_ file: [UInt8], for job: DecodeJob) -> ErrorCode? { failure { try decode(file, for: job) }?.code }
 
-/// Returns the error code of decoding `file` with `transform`; nil if it succeeds.
 func failure(_ file: [UInt8], with transform: Transform) -> ErrorCode? {
     failure { try decode(file, with: transform) }?.code
 }
@@ -155,7 +150,6 @@ func contents(of file: FileDescriptor) throws -> [UInt8] {
     return Array(bytes.prefix(count))
 }
 
-/// Returns a memfd with `bytes`.
 func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     let file = try WritableBuffer(name: "test").descriptor
     unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
@@ -163,7 +157,6 @@ func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
 }
 
 extension TestPNG.Kind {
-    /// The number of samples of a pixel.
     var channels: Int { [Self.gray: 1, .palette: 1, .grayAlpha: 2, .rgb: 3][self] ?? 4 }
 }
 
@@ -177,7 +170,6 @@ extension TestPNG {
 }
 
 extension [UInt8] {
-    /// The places of a name.
     func places(of name: String) -> [Int] { indices.filter { self[$0...].starts(with: name.utf8) } }
 }
 

@@ -9,7 +9,6 @@ import WorkerProtocol
 
 /// Python's imaging library, run in a separate process.
 enum Pillow {
-    /// Whether it is installed.
     static let isInstalled: Bool = {
         guard let file = try? memoryFile([]) else { return false }
         return (try? run("import PIL.Image", [], file)) == .status(0)

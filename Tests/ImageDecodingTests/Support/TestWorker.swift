@@ -9,9 +9,7 @@ import WorkerProtocol
 
 /// A decode worker process that is ready for jobs.
 final class TestWorker {
-    /// The channel for orders and reports.
     let channel: FrameChannel
-    /// The build that it reports.
     private(set) var build: String?
     private let process: ChildProcess
 
