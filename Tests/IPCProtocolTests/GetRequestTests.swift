@@ -1,4 +1,3 @@
-import CodingTestSupport
 import HTTPValues
 import IPCProtocol
 import JSONCoding

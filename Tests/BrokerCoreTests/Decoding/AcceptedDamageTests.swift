@@ -1,6 +1,4 @@
-import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -3,7 +3,6 @@ import DiskRecords
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 

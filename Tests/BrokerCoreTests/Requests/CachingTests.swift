@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -1,4 +1,3 @@
-import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing

@@ -1,6 +1,5 @@
 import Foundation
 import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache

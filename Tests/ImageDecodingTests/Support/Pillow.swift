@@ -3,7 +3,6 @@ import LinuxSystem
 import SystemValues
 import TestSupport
 import Testing
-import WorkerProtocol
 
 @testable import ImageDecoding
 
