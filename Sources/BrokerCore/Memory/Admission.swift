@@ -34,7 +34,7 @@ struct Admission {
 
     static func isSampled(_ name: Int) -> Bool { name & (sampling - 1) == 0 }
 
-    /// Notes that an image was added to a cache of `count`. Its name is a hash value that it keeps when it is evicted and made again.
+    /// Notes that an image was added to a cache of `count`. It keeps its name, a hash value, when it is evicted and made again.
     mutating func added(_ element: Int, _ name: Int, saving: Float, among count: Int) {
         clock += 1
         while let oldest = evictionOrder.oldest, let time = evictions[oldest],

@@ -213,6 +213,16 @@ struct VariantKey: Hashable, Sendable {
         return pixels.areResult(of: transform)
     }
 
+    /// The name by which `Admission` finds it again. Variants of one size share it.
+    var nameInSample: Int {
+        let words = content.digest.words
+        var name = words[0] ^ words[1] ^ words[2] ^ words[3]
+        if let transform = form.transform {
+            name ^= UInt64(transform.width ?? 0) << 32 | UInt64(transform.height ?? 0)
+        }
+        return Int(truncatingIfNeeded: (name &* 0x9E37_79B9_7F4A_7C15) >> 20)
+    }
+
     /// The variant without damage.
     var ofSound: VariantKey { form.acceptsDamage ? VariantKey(content: content, form: form.ofSound) : self }
     /// The variant made of the image itself.

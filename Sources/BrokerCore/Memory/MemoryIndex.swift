@@ -330,8 +330,9 @@ struct MemoryIndex {
     mutating func touch(_ buffer: BufferID, at now: Instant) {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].usedAt = now
+        // The first answer is what it was made for.
+        if buffers[slot].wasRequested { order.mark(slot) }
         buffers[slot].wasRequested = true
-        order.mark(slot)
     }
 
     /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it has.
@@ -447,7 +448,7 @@ struct MemoryIndex {
         variants.insert(slot, hash: hash(entry))
         order.insert(
             slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses,
-            named: isHandedOut ? variant.hashValue : nil, in: pool(of: home))
+            named: isHandedOut ? variant.nameInSample : nil, in: pool(of: home))
         residentBytes += entry.charge
         countUnheld(slot, 1)
         countHome(of: entry, 1)

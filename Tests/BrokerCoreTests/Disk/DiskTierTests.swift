@@ -165,11 +165,13 @@ struct DiskTierTests {
     @Test mutating func `what is read from disk again is not decoded again`() throws {
         (world, client) = StrictWorld.withDisk { ($0.workers, $0.memoryBytes) = (1, 2000) }.connected()
         for id in 1...80 {
-            try world.lookUp(client, id: id, "\(id % 40)", content: id % 40, asRaster: true) { $0.variant.width = 5 }
+            world.get(client, id: id, "\(id % 40)") { $0.variant.width = 5 }
+            if !world.lookups.isEmpty { try world.answerLookup(content: id % 40, asRaster: true) }
             try world.releaseImage(client, id)
         }
-        #expect(world.state.report[.evictions] > 0)
-        #expect((world.state.report[.diskHits], world.state.report[.remadeAfterEviction]) == (80, 0))
+        let report = world.state.report
+        #expect(report[.evictions] > 0 && report[.diskHits] > 60)
+        #expect((report[.diskHits] + report[.memoryHits], report[.remadeAfterEviction]) == (80, 0))
     }
 
     @Test func `a raster on disk is found also when the original is in memory`() throws {

@@ -678,7 +678,7 @@ struct SegmentHistoryTests {
         if seed % 4 != 0 { #expect(world.segments.placed > 200 && world.segments.sent > 200) }
         if seed % 4 != 0 { #expect(world.moves > 0) }
         // In other histories nobody holds an image for long in a segment that ends.
-        if [1, 3, 6].contains(seed) { #expect(world.segments.stranded > 0) }
+        if [2, 6].contains(seed) { #expect(world.segments.stranded > 0) }
         for client in world.clients.keys.sorted() { world.disconnect(client) }
         world.happen(.timePassed, after: 100_000)
         // Nothing is left when nothing is in memory.
