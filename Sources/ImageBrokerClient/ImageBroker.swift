@@ -99,7 +99,7 @@ public final class ImageBroker {
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
         guard let keeping, let page = session.page else { return }
-        unsafe kept = KeptImages(keeping, page)
+        unsafe kept = KeptImages((keeping.images, keeping.bytes, keeping.descriptors), page)
     }
 
     // MARK: Single requests

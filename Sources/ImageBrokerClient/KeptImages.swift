@@ -35,7 +35,7 @@ struct KeptImages {
     /// An index of `entries` plus 1; 0 for no entry.
     private typealias Link = Int32
 
-    private let limits: ImageBroker.Keeping
+    private let limits: (images: Int, bytes: Int, descriptors: Int)
     private let page: ValidityView
     /// The first entry of each bucket, by the hash of the URL. Not a dictionary, whose hash takes as long as the rest of a
     /// hit: there are few entries, and a process that provokes collisions slows only itself.
@@ -52,7 +52,7 @@ struct KeptImages {
     private var unreportedHits = 0
     private var reportedAt = ValidityView.now
 
-    init(_ limits: ImageBroker.Keeping, _ page: ValidityView) {
+    init(_ limits: (images: Int, bytes: Int, descriptors: Int), _ page: ValidityView) {
         (self.limits, self.page) = (limits, page)
         var buckets = 64
         while buckets < 2 * min(limits.images, 1 << 20) { buckets *= 2 }

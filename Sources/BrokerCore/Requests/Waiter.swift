@@ -3,6 +3,9 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 
+/// A part of a job that has ended.
+typealias JobStep = (name: StatsReport.Distribution, startedAt: Instant, microseconds: Int)
+
 /// An unanswered request for an original: a client's `get`, or one that the broker makes itself.
 struct Waiter {
     /// Why the original is wanted.

@@ -243,7 +243,9 @@ struct EngineState {
 
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
-        if let keeping, let page = session?.page { kept.withLock { $0 = KeptImages(keeping, page) } }
+        if let keeping, let page = session?.page {
+            kept.withLock { $0 = KeptImages((keeping.images, keeping.bytes, keeping.descriptors), page) }
+        }
     }
 
     /// Sends the waiting requests, because the broker has answered `hello`.

@@ -4,13 +4,6 @@ import SystemValues
 
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
-    struct Refusal: Error, CustomStringConvertible {
-        let description: String
-        let status: Int32
-
-        init(_ description: String, status: Int32 = 1) { (self.description, self.status) = (description, status) }
-    }
-
     /// Runs the broker, maybe in the place of a process that has left `inheritance`, and returns the exit status.
     static func run(_ settings: Settings, _ inheritance: Inheritance? = nil) -> Int32 {
         var configuration = settings.configuration
@@ -22,7 +15,7 @@ enum ServeCommand {
             return 0
         } catch {
             log.error(.setting, "\(error)")
-            return (error as? Refusal)?.status ?? 1
+            return (error as? ServeRefusal)?.status ?? 1
         }
     }
 
@@ -31,14 +24,15 @@ enum ServeCommand {
     ) throws {
         var configuration = configuration
         guard CurrentProcess.exists("/proc/self/fd") else {
-            throw Refusal("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
+            throw ServeRefusal(
+                "/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
         }
         guard var launcher = WorkerLauncher() else {
-            throw Refusal(
+            throw ServeRefusal(
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
         }
         if configuration.limits.usesSharedTier, !launcher.has(.tier) {
-            throw Refusal(
+            throw ServeRefusal(
                 "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
             )
         }
@@ -51,7 +45,7 @@ enum ServeCommand {
         let needed = configuration.limits.neededDescriptors
         if descriptors < needed {
             let workers = configuration.limits.workers
-            throw Refusal(
+            throw ServeRefusal(
                 "\(workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
             )
         }
@@ -60,15 +54,15 @@ enum ServeCommand {
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
             guard let user = CurrentProcess.findUser(name) else {
-                throw Refusal("--user: there is no user \"\(name)\"", status: 2)
+                throw ServeRefusal("--user: there is no user \"\(name)\"", status: 2)
             }
             guard CurrentProcess.uid == 0 || CurrentProcess.uid == user.uid else {
-                throw Refusal("--user: only root can become another user", status: 2)
+                throw ServeRefusal("--user: only root can become another user", status: 2)
             }
             if CurrentProcess.uid == 0 { ownUser = user }
         } else if CurrentProcess.uid == 0 {
             guard let nobody = CurrentProcess.findUser("nobody") else {
-                throw Refusal("there is no user \"nobody\" for the workers: name one with --user", status: 2)
+                throw ServeRefusal("there is no user \"nobody\" for the workers: name one with --user", status: 2)
             }
             launcher.user = nobody
         }
@@ -127,7 +121,7 @@ enum ServeCommand {
             return ListeningSocket(inherited: inherited)
         }
         guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
-            throw Refusal(
+            throw ServeRefusal(
                 "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket",
                 status: 2)
         }

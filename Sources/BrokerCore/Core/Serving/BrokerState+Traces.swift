@@ -2,9 +2,6 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// A part of a job that has ended.
-typealias JobStep = (name: StatsReport.Distribution, startedAt: Instant, microseconds: Int)
-
 // Where the time of loads goes: counted for all, and reported to the requests that ask for it.
 extension BrokerState {
     /// Counts a job that has ended now and the parts that its worker reports, which have followed one another, and adds them to

@@ -13,7 +13,7 @@ final class ListeningSocket {
     /// hold it for longer.
     private static let lockMilliseconds = 2000
 
-    init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(ServeCommand.Refusal) {
+    init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(ServeRefusal) {
         self.path = path
         do throws(SystemError) {
             // A lock serialises two brokers that start concurrently.
@@ -25,12 +25,12 @@ final class ListeningSocket {
             identity = UnixSocket.identity(of: path)
             _ = lock
         } catch  where error.code == SystemError.addressInUse {
-            throw ServeCommand.Refusal("\(path) is in use: another broker serves it, or it is no socket")
+            throw ServeRefusal("\(path) is in use: another broker serves it, or it is no socket")
         } catch  where group != nil && error.call == "chown" {
             let remedy = "only root and the group's members may do that"
-            throw ServeCommand.Refusal("\(path) cannot be given to the group (\(error)): \(remedy)")
+            throw ServeRefusal("\(path) cannot be given to the group (\(error)): \(remedy)")
         } catch {
-            throw ServeCommand.Refusal("cannot listen at \(path): \(error)")
+            throw ServeRefusal("cannot listen at \(path): \(error)")
         }
     }
 
