@@ -44,6 +44,7 @@ final class Session {
     private var lost: Set<Int> = []
     private var segments: SegmentTable
     private var unanswered: Set<Int> = []
+    private var subscriptions: [Int] = []
     /// No request with a smaller id is unanswered.
     private var oldestUnanswered = 0
     /// The newest request that was answered.
@@ -82,12 +83,14 @@ final class Session {
         descriptors: [FileDescriptor] = [], report: ClientMessage?, _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Int {
         renewPage()
+        let message = message(lastID + 1)
         let frame: [UInt8]
-        do { frame = try message(lastID + 1).encoded() } catch {
+        do { frame = try message.encoded() } catch {
             throw .refused(WireError(.badRequest, "The request of \(error.length) bytes is too long for a frame."))
         }
         enqueueDue(report: report)
         enqueueFrame(frame, descriptors: descriptors)
+        if case .subscribe = message { subscriptions.append(lastID) }
         return lastID
     }
 
@@ -162,12 +165,13 @@ final class Session {
         return isSent
     }
 
-    /// Releases the leases of images that were released, and cancels the requests in flight, for a session that is left: an
-    /// image in a segment keeps its connection open, and with it all that is not ended now.
+    /// Releases the leases of images that were released, and cancels the requests in flight and subscriptions, for a session
+    /// that is left: an image in a segment keeps its connection open, and with it all that is not ended now. The broker closes a
+    /// connection whose events nobody reads, and then the image may change.
     func abandon() {
         enqueueDue(report: nil)
         if !segments.hasLeases { return }
-        for number in unanswered.sorted() where number != ownHello {
+        for number in unanswered.union(subscriptions).sorted() where number != ownHello {
             _ = try? enqueue(report: nil) { .cancel(id: $0, request: number) }
         }
         // A broker that does not read must not hold up the program.

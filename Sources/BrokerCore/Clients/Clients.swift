@@ -249,6 +249,15 @@ package struct Clients {
         return nil
     }
 
+    /// Ends a subscription, if the client has one by this id.
+    mutating func unsubscribe(_ client: ClientID, from id: Int) {
+        guard let asking = clients[client], asking.subscriptions.contains(where: { $0.id == id }) else { return }
+        let left = asking.subscriptions.filter { $0.id != id }
+        subscriptions.give(asking.subscriptions.count - left.count, from: asking.uid)
+        clients.change(client) { $0.subscriptions = left }
+        if left.isEmpty { subscribers.remove(client) }
+    }
+
     /// The subscriptions that an event goes to: those of administrators, and of the users that it is about.
     func recipients(of event: BrokerEvent.Name, about uids: Set<UInt32>) -> [(client: ClientID, id: Int)] {
         subscribers.sorted().flatMap { client -> [(client: ClientID, id: Int)] in

@@ -78,13 +78,14 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
                     case .get(let request):
                         guard let (image, descriptors) = answer(request.id) else { continue }
                         try? send(.image(id: request.id, image), descriptors)
+                    case .subscribe(let id, _): try? send(.ok(id: id))
                     default: messages.withLock { $0.append(message) }
                     }
                 }
             }
         }
 
-        /// The messages other than `hello` and `get` that `serve` has received.
+        /// The messages other than `hello`, `get` and `subscribe` that `serve` has received.
         let messages = Locked<[ClientMessage]>([])
     }
 
@@ -363,9 +364,10 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
     }
 
     /// An image in a segment keeps the connection open.
-    @Test func `a client that is released releases its kept images, and cancels its requests`() throws {
+    @Test func `a client that is released releases its kept images, and cancels its requests and subscriptions`() throws
+    {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
-        // The test holds the image of request 1, the client keeps that of request 2, and request 3 has no answer.
+        // The test holds the image of request 1, the client keeps that of request 2, and request 4 has no answer.
         broker.serve(page: try page()) { [self] id in
             if id > 2 { return nil }
             let descriptor = segment.takeDescriptor()
@@ -373,16 +375,20 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
                 buffer: id, offset: 64 * id, segmentBytes: descriptor.isEmpty ? nil : 16_384, slot: id == 2 ? 1 : nil)
             return (image, descriptor)
         }
-        func load() throws -> (held: BrokerImage, pending: Int) {
+        func load() throws -> (held: BrokerImage, events: Int, pending: Int) {
             let client = try ImageBroker(path: broker.path, keeping: .init())
             let held = try client.get(Self.url)
             _ = try client.get(Self.url + "kept")
-            return (held, try client.send(get: try SourceURL(Self.url + "pending")))
+            let events = try client.subscribe(to: [.finished])
+            return (held, events, try client.send(get: try SourceURL(Self.url + "pending")))
         }
-        let (held, pending) = try load()
+        let (held, events, pending) = try load()
         try eventually("the client ends what is not held") {
             broker.messages.withLock {
-                $0 == [.release(buffers: [2]), .cancel(id: pending + 1, request: pending)]
+                $0 == [
+                    .release(buffers: [2]), .cancel(id: pending + 1, request: events),
+                    .cancel(id: pending + 2, request: pending),
+                ]
             }
         }
         #expect(held.copiedBytes == [UInt8](repeating: 0, count: 64))

@@ -140,7 +140,7 @@ extension BrokerState {
         case .prefetch(let prefetch):
             abandon(prefetch, among: asking.detached)
             reject(request, of: client, with: error)
-        case .other, nil: break
+        case .other, nil: clients.unsubscribe(client, from: request)
         }
         reply(.ok(id: id), to: client)
     }
