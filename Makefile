@@ -120,7 +120,7 @@ test-addresses: build-tests build-addresses ## Tests of parsers and codecs, with
 	# Without leak detection, which reports tables of the Swift runtime.
 	ASAN_OPTIONS=detect_leaks=0 BUILD=.build/addresses $(sanitized_tests) \
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests' \
-		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
+		--skip '\.(BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests)/'
 
 .PHONY: test-nginx
 test-nginx: build-tests ## Tests of TLS and HTTP/2 with nginx, which is installed if it is missing

@@ -295,7 +295,7 @@ struct FreshnessRow: CustomTestStringConvertible, Sendable {
         isStored = stored
         self.storability = storability
         self.lifetime = lifetime
-        self.age = aged ?? (askedAt - response.receivedAt) / 1000
+        self.age = aged ?? (askedAt - (confirmed?.receivedAt ?? Self.arrival * 1000)) / 1000
         self.decision = decision
     }
 

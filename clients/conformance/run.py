@@ -65,12 +65,16 @@ class Driver:
         self._watchdog.cancel()
 
 
+#: The values of fields that a description does not have.
+ABSENT: Fields = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1, "embedded": False}
+
+
 def _perform(driver: Driver, call: Fields) -> None:
     """Performs a call and compares the result."""
     request = call["request"]
     # A message about a file comes with its descriptor.
     more = {"fds": 1} if "file" in request else {}
-    compare(driver.perform({"id": 0, **request, **more, "held": call.get("keep", False)}), call["expect"])
+    compare(driver.perform({"id": 0, **request, **more, "held": call.get("keep", False)}), call["expect"], ABSENT)
 
 
 def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:

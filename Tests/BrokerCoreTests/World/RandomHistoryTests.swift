@@ -699,7 +699,7 @@ struct SegmentHistoryTests {
                 world.identify(
                     job, content: number, earlyWidth: world.early[job] == nil || number % 3 == 0 ? nil : width)
             }
-            for (job, decode) in world.decodes {
+            for (job, decode) in world.decodes.sorted(by: { $0.key < $1.key }) {
                 if decode.plan == nil { world.readHeader(job, width: width, height: width) }
                 if world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
             }

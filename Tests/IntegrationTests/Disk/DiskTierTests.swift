@@ -268,6 +268,8 @@ import WorkerProtocol
         try eventually("the original is on disk") { try setting.isOnDisk(1) }
         try setting.restartUntilReady()
         #expect(try setting.load(1) == (picture.premultiplied, .disk))
+        let image = try setting.client.load(setting.url(1)).image()
+        #expect(image.contentType == "image/png" && !image.stale)
         #expect(setting.origin.requests.isEmpty)
     }
 
