@@ -44,7 +44,7 @@ final class Session {
     private var lost: Set<Int> = []
     private var segments: SegmentTable
     private var unanswered: Set<Int> = []
-    private var subscriptions: [Int] = []
+    private var subscriptions: Set<Int> = []
     /// No request with a smaller id is unanswered.
     private var oldestUnanswered = 0
     /// The newest request that was answered.
@@ -90,7 +90,8 @@ final class Session {
         }
         enqueueDue(report: report)
         enqueueFrame(frame, descriptors: descriptors)
-        if case .subscribe = message { subscriptions.append(lastID) }
+        if case .subscribe = message { subscriptions.insert(lastID) }
+        if case .cancel(_, let request) = message { subscriptions.remove(request) }
         return lastID
     }
 
@@ -166,8 +167,8 @@ final class Session {
     }
 
     /// Releases the leases of images that were released, and cancels the requests in flight and subscriptions, for a session
-    /// that is left: an image in a segment keeps its connection open, and with it all that is not ended now. The broker closes a
-    /// connection whose events nobody reads, and then the image may change.
+    /// that is left: an image in a segment keeps its connection open, and with it all that is not ended now. The broker would end a
+    /// connection whose events nobody reads, and its segments.
     func abandon() {
         enqueueDue(report: nil)
         if !segments.hasLeases { return }

@@ -42,6 +42,7 @@ extension SystemError {
     package static var outOfMemory: Int32 { ENOMEM }
     package static var accessDenied: Int32 { EACCES }
     package static var connectionRefused: Int32 { ECONNREFUSED }
+    package static var connectionReset: Int32 { ECONNRESET }
     package static var addressInUse: Int32 { EADDRINUSE }
     package static var tooManyOpenFiles: Int32 { EMFILE }
     package static var tooManyOpenFilesInSystem: Int32 { ENFILE }

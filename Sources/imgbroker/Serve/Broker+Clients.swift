@@ -109,7 +109,7 @@ extension Broker {
                 return
             }
         } catch {
-            return disconnect(client)
+            return disconnect(client, isForced: true)
         }
         takeFrames(from: client, at: &now)
     }
@@ -119,7 +119,8 @@ extension Broker {
         // It may have left while its message was received.
         guard let client = clients[id] else { return }
         client.isBeingReceived = false
-        if message.isEnd { return disconnect(client) }
+        // Perhaps the helper has ended, and not the client.
+        if message.isEnd { return disconnect(client, isForced: true) }
         client.channel.take(message.bytes, message.descriptor)
         client.hasMore = true
         waitForTurn(client)
@@ -436,7 +437,8 @@ extension Broker {
                     }
                 }
             } catch {
-                disconnect(client)
+                disconnect(
+                    client, isForced: ![SystemError.brokenPipe, SystemError.connectionReset].contains(error.code))
             }
         }
     }
