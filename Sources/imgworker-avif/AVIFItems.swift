@@ -57,7 +57,8 @@ struct AVIFItems: Equatable {
             guard let identifier = reader.next(bytes, version < 2 ? 2 : 4),
                 let method = version == 0 ? 0 : reader.next(bytes, 2).map({ $0 & 15 }), method <= 1,
                 reader.next(bytes, 2) != nil, let base = reader.next(bytes, baseSize),
-                let extents = reader.next(bytes, 2), extents <= ItemFile.mostExtents
+                let extents = reader.next(bytes, 2),
+                extents <= ItemFile.mostExtents || !identifiers.contains(identifier)
             else { return nil }
             var pieces: [Range<Int>] = []
             var isComplete = true
