@@ -356,7 +356,8 @@ package struct BrokerState {
         if new.limits.families != limits.families { _ = recentFailures.clear(url: nil) }
         limits = new.limits
         // What clients hold now stays; without room beside it, nobody could load until they let go.
-        limits.maxEvictedBytes = max(limits.maxEvictedBytes, memory.heldBytes + 64 << 20)
+        let held = memory.heldBytes + memory.bytesOfHolds + clients.endedSegmentBytes
+        limits.maxEvictedBytes = max(limits.maxEvictedBytes, held + 64 << 20)
         isAllowedAddress = new.isAllowedAddress
         clients.limits = limits
         downloads.limits = limits

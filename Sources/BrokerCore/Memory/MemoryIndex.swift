@@ -126,8 +126,8 @@ struct MemoryIndex {
     private var freePools: [Int] = []
     private var orphans: [BufferID: Orphan] = [:]
     private var orphanBytes = 0
-    /// The number of held buffers without a record.
-    var orphanBuffers: Int { orphans.count }
+    /// The held buffers without a record that are memfds.
+    private(set) var orphanMemfds = 0
     /// The buffers that lie in segments, resident or not.
     private var placedBuffers = 0
     private var endedSegments: [Segments.Ended] = []
@@ -626,13 +626,17 @@ struct MemoryIndex {
     }
 
     /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original that is
-    /// encoded, whose bytes no client has requested, and which is a local file or in the disk tier under every key that leads to it.
+    /// encoded, whose bytes no client has requested, and which is elsewhere: in the disk tier under every key that leads to it, or
+    /// in a local file, of which memory has an image.
     private func isSpare(_ record: BufferEntry) -> Bool {
         guard record.holders == 0, record.isResident else { return false }
         if forms[record.form].isBrief { return true }
-        return !record.wasRequested && form(of: record) == .original
-            && contents[record.content].key.pixels == nil
-            && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk || originals[$0].key.url.isFile }
+        let content = contents[record.content]
+        guard !record.wasRequested, form(of: record) == .original, content.key.pixels == nil else { return false }
+        if content.originals.allSatisfy({ originals[$0].isOnDisk }) { return true }
+        // The parts of an animation are made of its bytes one after the other.
+        return content.header?.frameCount == 1 && content.originals.allSatisfy { originals[$0].key.url.isFile }
+            && content.buffers.contains { form(of: buffers[$0]) != .original && !forms[buffers[$0].form].isBrief }
     }
 
     private mutating func countUnheld(_ slot: Int, _ change: Int) {
@@ -718,6 +722,7 @@ struct MemoryIndex {
         if orphans[buffer] == nil {
             orphans[buffer] = orphan
             orphanBytes += orphan.bytes
+            if orphan.place == nil { orphanMemfds += 1 }
         } else {
             orphans.change(buffer) { $0.holders += orphan.holders }
         }
@@ -731,7 +736,7 @@ struct MemoryIndex {
     private mutating func removeOrphan(_ buffer: BufferID) {
         guard let orphan = orphans.removeValue(forKey: buffer) else { return }
         orphanBytes -= orphan.bytes
-        guard let place = orphan.place else { return }
+        guard let place = orphan.place else { return orphanMemfds -= 1 }
         segments.setHeld(false, at: place)
         free(place)
     }
@@ -929,7 +934,7 @@ struct MemoryIndex {
         if record.holders > 0 { heldBytes -= record.bytes }
     }
 
-    /// Removes a buffer, neither resident nor held; with the last of a content also its originals.
+    /// Removes a buffer that was settled; with the last of a content also its originals.
     private mutating func forgetBuffer(_ slot: Int) {
         revision += 1
         let content = buffers[slot].content
@@ -990,6 +995,8 @@ struct MemoryIndex {
     }
 
     // MARK: Invariants
+
+    var orphanHolders: [(buffer: BufferID, holders: Int)] { orphans.map { ($0.key, $0.value.holders) } }
 
     /// Returns the first invariant that does not hold; nil when all hold. Visits every record once or twice.
     func brokenInvariant() -> String? {
@@ -1053,6 +1060,7 @@ struct MemoryIndex {
         }
         if orphans.values.reduce(0, { $0 + $1.bytes }) != orphanBytes { return "bytes of buffers without a record" }
         if placed != placedBuffers { return "number of buffers in segments" }
+        if orphanMemfds != orphans.count - orphansPlaced { return "memfds without a record" }
         return segments.imageCount == placed + orphansPlaced ? nil : "an image in a segment without a buffer"
     }
 

@@ -195,7 +195,7 @@ struct JobQueue {
     private mutating func first(of isPermitted: (User) -> Bool) -> JobID? {
         while let job = front.first(), let entry = entries[job] {
             if isPermitted(entry.owner.user) { return job }
-            // It waits first among its user's jobs, so that it does not hold up those of other users.
+            // From now on it waits like others of its priority, so that it does not hold up those of other users.
             remove(job)
             insert(
                 job,

@@ -42,7 +42,7 @@ extension StrictWorld {
     /// Records that the disk tier holds an original.
     func noteOnDisk(key: String, digest: String) { onDisk.insert("\(key) \(digest)") }
 
-    /// Checks that an original on disk, or a local file, is in memory only while it is held or if it was requested as an original.
+    /// Checks that an original on disk is in memory only while it is held or if it was requested as an original.
     /// Computed from the entries of the index, independently of its own accounting.
     func checkOriginals(after event: Event) {
         let index = state.memory
@@ -52,8 +52,7 @@ extension StrictWorld {
             if original.isOnDisk, !onDisk.contains("\(key.word) \(original.content.digest.hexadecimal)") {
                 complain("after \(event): the disk tier is said to have what it has not")
             }
-            let isElsewhere = original.isOnDisk || key.url.isFile
-            isNeeded[original.content] = isNeeded[original.content, default: false] || !isElsewhere
+            isNeeded[original.content] = isNeeded[original.content, default: false] || !original.isOnDisk
         }
         for buffer in index.bufferIDs.compactMap({ index.record(of: $0) }) where buffer.variant.form == .original {
             if buffer.holders == 0, !buffer.wasRequested, isNeeded[buffer.variant.content] != true {

@@ -231,7 +231,11 @@ extension BrokerState {
         let original = OriginalFacts(
             content: content, bytes: bytes, origin: storedStatement(contentType: nil, for: key),
             staysOffDisk: !waiters.contains { requests[$0.id]?.mayEnterDisk == true })
-        dropRemoved(memory.insert(original, for: name))
+        // Another size of a known file changes nothing for those that have the others.
+        if memory.original(name).map({ $0.content == content && !($0.staysOffDisk && !original.staysOffDisk) }) != true
+        {
+            dropRemoved(memory.insert(original, for: name))
+        }
         let body = adopt(received, content, bytes: bytes, since: nil)
         publish(early, of: content)
         serve(waiters, original, from: body, key: key, reportingProgress: bytes)

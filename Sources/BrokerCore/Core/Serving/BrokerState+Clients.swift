@@ -140,7 +140,9 @@ extension BrokerState {
         case .prefetch(let prefetch):
             abandon(prefetch, among: asking.detached)
             reject(request, of: client, with: error)
-        case .other, nil: clients.unsubscribe(client, from: request)
+        case .other, nil:
+            clients.unsubscribe(client, from: request)
+            noteEvictionsForSubscribers()
         }
         reply(.ok(id: id), to: client)
     }

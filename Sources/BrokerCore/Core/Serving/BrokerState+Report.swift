@@ -175,7 +175,10 @@ extension BrokerState {
             holders[buffer, default: 0] += 1
         }
         let isHeldRight = memory.bufferIDs.allSatisfy { (memory.record(of: $0)?.holders ?? 0) == holders[$0] ?? 0 }
-        return isHeldRight ? nil : "holders of a buffer"
+        if !isHeldRight { return "holders of a buffer" }
+        if memory.notesEvictions != clients.hasSubscribers { return "evictions for nobody" }
+        return memory.orphanHolders.allSatisfy { $0.holders == holders[$0.buffer] }
+            ? nil : "holders of a removed buffer"
     }
 
     private func isOwned(_ waiter: Waiter) -> Bool {

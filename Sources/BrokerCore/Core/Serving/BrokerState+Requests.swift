@@ -446,7 +446,7 @@ extension BrokerState {
         Clients.Room(
             bytes: limits.maxEvictedBytes - memory.bytesOfHolds - clients.endedSegmentBytes,
             buffers: min(
-                limits.maxEvictedBuffers - memory.evictedBuffers - memory.orphanBuffers,
+                limits.maxEvictedBuffers - memory.evictedBuffers - memory.orphanMemfds,
                 limits.memoryEntries - memory.sharedBuffers))
     }
 
