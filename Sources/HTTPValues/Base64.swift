@@ -2,11 +2,13 @@
 package enum Base64 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
+    // Not generic: other modules would get code that allocates for each byte.
+
     /// Encodes bytes, with padding.
-    package static func encode(_ bytes: some RandomAccessCollection<UInt8>) -> String {
+    package static func encode(_ bytes: ArraySlice<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
-        var rest = bytes[...]
+        var rest = bytes
         while !rest.isEmpty {
             let group = rest.prefix(3)
             rest = rest.dropFirst(3)
@@ -20,7 +22,7 @@ package enum Base64 {
 
     /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section 4). Nil for
     /// other text.
-    package static func decoded(_ digits: some Collection<UInt8>, forURLs: Bool) -> [UInt8]? {
+    package static func decoded(_ digits: [UInt8], forURLs: Bool) -> [UInt8]? {
         guard digits.count % 4 != 1 else { return nil }
         var (bytes, bits) = ([UInt8](), UInt32(0))
         bytes.reserveCapacity(digits.count / 4 * 3 + 2)

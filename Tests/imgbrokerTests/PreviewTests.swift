@@ -61,7 +61,7 @@ struct PreviewTests {
         #expect(parts[1].hasPrefix("\u{1B}_Gm=1;") && parts[2].hasPrefix("\u{1B}_Gm=0;"))
         #expect(parts.allSatisfy { $0.utf8.count < 4096 + 40 })
         let payload = parts.map { $0[$0.firstIndex(of: ";")!...].dropFirst() }.joined()
-        #expect(payload == Base64.encode(file))
+        #expect(payload == Base64.encode(file[...]))
     }
 
     /// The test vectors of RFC 4648, section 10.
@@ -69,7 +69,7 @@ struct PreviewTests {
         ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
         ("foobar", "Zm9vYmFy"),
     ]) func base64(text: String, expected: String) {
-        #expect(Base64.encode(Array(text.utf8)) == expected)
+        #expect(Base64.encode(Array(text.utf8)[...]) == expected)
     }
 
     /// Each pixel is drawn in a colour at most one level away, and no transparent one is.

@@ -24,7 +24,7 @@ public struct Placeholder: Hashable, Sendable {
     /// Reads both texts; nil when they are not in the spelling of the properties below.
     public init?(averageColor: String?, thumbHash: String?) {
         guard let averageColor, let color = Color(averageColor), color.description == averageColor, let thumbHash,
-            let hash = Base64.decoded(thumbHash.utf8.prefix { $0 != UInt8(ascii: "=") }, forURLs: false)
+            let hash = Base64.decoded(Array(thumbHash.utf8.prefix { $0 != UInt8(ascii: "=") }), forURLs: false)
         else { return nil }
         self.init(averageColor: SIMD4(color.red, color.green, color.blue, color.alpha), thumbHash: hash)
         // The last group of digits is padded, and its unused bits are 0.
@@ -38,7 +38,7 @@ public struct Placeholder: Hashable, Sendable {
 
     /// The ThumbHash of the image, in Base64 (RFC 4648, section 4).
     public var thumbHash: String {
-        Base64.encode((0..<Int(bytes[4])).map { bytes[5 + $0] })
+        Base64.encode((0..<Int(bytes[4])).map { bytes[5 + $0] }[...])
     }
 
     public static func == (left: Placeholder, right: Placeholder) -> Bool {

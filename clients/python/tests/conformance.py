@@ -55,7 +55,7 @@ def compare(result: Fields, expected: Fields, absent: Fields = {}) -> None:
     if "before" in expected:
         assert len(result["before"]) == len(expected["before"]), result["before"]
         for actual, fields in zip(result["before"], expected["before"]):
-            _assert_contains(actual, fields)
+            _assert_contains(actual, fields, absent)
 
 
 def keeps_images(case: Fields) -> bool:
