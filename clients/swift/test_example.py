@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
@@ -28,14 +29,16 @@ def _png(width: int, height: int) -> bytes:
 def main(program: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        broker, origin = Broker(folder), Origin()
+        broker, origin, ended = Broker(folder), Origin(), threading.Event()
         try:
             (folder / "photo.png").write_bytes(_png(64, 32))
             url = origin.add("/picture.png", _png(200, 100))
+            origin.add("/picture.png?cancelled", b"", gate=ended)
             result = subprocess.run(
                 [program, url, str(folder / "photo.png")], env={**os.environ, "IMGBROKER_SOCKET": broker.socket},
                 stdout=subprocess.PIPE, timeout=60, check=True)
         finally:
+            ended.set()
             broker.stop()
             origin.close()
     output = result.stdout.decode()
