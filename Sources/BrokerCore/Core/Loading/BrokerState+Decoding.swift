@@ -4,9 +4,39 @@ import IPCProtocol
 import SystemValues
 package import WorkerProtocol
 
-// Reports of decode workers: headers, which are admitted when memory allows, results, and failures.
+// Decodings for requests, and reports of decode workers: headers, which are admitted when memory allows, results, and failures.
 extension BrokerState {
     // MARK: Start
+
+    /// Lets a waiter join the decoding of a variant, or queues one of the encoded bytes in `body`.
+    mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
+        guard let waiter = requests[id] else { return }
+        let jobWaiter = jobWaiter(for: waiter)
+        if let job = decoding.join(variant, jobWaiter) {
+            return requests.wait(id, for: .decoding(job), joining: true)
+        }
+        let responsible = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)
+        if let error = decodingRefusal(of: variant, from: responsible) {
+            requests.endStage(id)
+            return failImage(waiter, error)
+        }
+        let job = jobIDs.next()
+        let sharedKey = sharedKey(of: variant, for: waiter)
+        let bytes = memory.record(of: body)?.bytes ?? 0
+        decoding.enqueue(
+            variant, of: body, bytes: bytes, responsible: responsible,
+            asksTier: sharedKey != nil, jobWaiter, as: job)
+        requests.wait(id, for: .decoding(job))
+        memory.hold(body, bytes: bytes)
+        if let sharedKey { askTier(for: job, key: sharedKey, takesLease: false, jobWaiter) }
+    }
+
+    mutating func decodingRefusal(of variant: VariantKey, from responsible: Responsible?) -> WireError? {
+        decoding.refusal(
+            of: variant, from: responsible,
+            areDecodersBroken: supervision.areDecodersBroken(decoding.family(of: variant.content), at: now.instant),
+            at: now)
+    }
 
     /// Hands a queued decoding to a worker, unless decoders have died on its image while it waited.
     mutating func startDecode(_ job: JobID, on worker: WorkerID) {

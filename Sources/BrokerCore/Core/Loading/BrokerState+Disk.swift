@@ -6,9 +6,29 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Answers of the cache process: what it found, saved, forgot and cleared, and what follows when it does not answer.
+// Lookups of requests, and answers of the cache process: what it found, saved, forgot and cleared, and what follows when it
+// does not answer.
 extension BrokerState {
     // MARK: Lookups
+
+    /// Lets a waiter join a lookup in the disk tier, or queues one.
+    mutating func lookUp(for id: WaiterID) {
+        guard let waiter = requests[id] else { return }
+        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request).ofSound.ofImage)
+        let jobWaiter = jobWaiter(for: waiter)
+        if let job = disk.join(key, jobWaiter, mayStay: waiter.mayEnterMemory) {
+            return requests.wait(id, for: .lookingUp(job), joining: true)
+        }
+        if disk.lacks(waiter.keys) {
+            // As after a lookup that found nothing.
+            requests.lookupEnded(id, again: false)
+            return advance(id)
+        }
+        let job = jobIDs.next()
+        disk.enqueue(key, keys: waiter.keys, jobWaiter, mayStay: waiter.mayEnterMemory, as: job)
+        requests.wait(id, for: .lookingUp(job))
+        schedule(.lookup(job), in: limits.lookupDeadlineMs)
+    }
 
     mutating func startLookup(_ job: JobID, on worker: WorkerID) {
         guard let lookup = disk[job] else { return }

@@ -5,10 +5,66 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Reports of download workers: bodies and confirmations, which are cached where they may be and served to their waiters,
-// and failures.
+// Downloads for requests, and reports of download workers: bodies and confirmations, which are cached where they may be and
+// served to their waiters, and failures.
 extension BrokerState {
     // MARK: Start
+
+    /// Lets a waiter join the download of its original, or queues one; with `original`, to confirm that.
+    mutating func download(for id: WaiterID, revalidating original: OriginalFacts? = nil) {
+        if requests[id]?.file != nil { return readFile(for: id) }
+        requests.setSource(.network, of: id)
+        guard let waiter = requests[id] else { return }
+        if let refusal = recentFailure(of: waiter) { return failOrServeStale(id, refusal) }
+        let url = waiter.request.url
+        let jobWaiter = jobWaiter(for: waiter)
+        if let wait = downloads.delay(of: url.origin, for: waiter.uid, until: jobWaiter.deadline, at: now.instant) {
+            return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
+        }
+        if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
+            requests.wait(id, for: .downloading(job), joining: true)
+            decoding.joined(identification: job, downloads[job]?.waiters ?? [])
+            joined(job, waiter, jobWaiter.owner)
+            // The tier's answer has come before.
+            if downloads[job]?.shared != nil { requests.setSource(.shared, of: id) }
+            if let lastActivity {
+                let heard = max(lastActivity, now.instant)
+                deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
+            }
+            return
+        }
+        var body: BufferID?
+        if let original { body = self.body(of: original) }
+        if let original, let body { memory.hold(body, bytes: original.bytes) }
+        // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
+        let cacheControl =
+            waiter.isForced
+            ? "no-cache"
+            : waiter.request.options.cache == .noCache
+                ? "max-age=0" : waiter.request.options.maxAgeSeconds.map { "max-age=\($0)" }
+        let isParked = asksTier(for: waiter)
+        let job = enqueue(
+            isParked: isParked,
+            Download(
+                DownloadKey(original: waiter.key, isForced: waiter.isForced), url: url,
+                headers: waiter.request.options.headers, credentials: waiter.request.options.credentials,
+                cacheControl: cacheControl, waiter: jobWaiter,
+                revalidating: original, revalidatedBody: body))
+        requests.wait(id, for: .downloading(job))
+        if isParked { askTier(for: job, key: waiter.key.word, takesLease: true, jobWaiter) }
+    }
+
+    /// Allocates a job's id and lets a download continue with it.
+    private mutating func enqueue(isParked: Bool, _ download: Download) -> JobID {
+        var ids = jobIDs
+        defer { jobIDs = ids }
+        return downloads.enqueue(download, isParked: isParked, newJob: { ids.next() }, at: now.instant)
+    }
+
+    func hostUnavailable(_ origin: String, milliseconds: Int) -> WireError {
+        let seconds = (milliseconds + 999) / 1000
+        return WireError(.hostUnavailable, "\(origin) is left alone for \(seconds) s.", retryAfterMs: milliseconds)
+    }
 
     mutating func startDownload(_ job: JobID, on worker: WorkerID) {
         guard let download = downloads[job], let start = downloads.start(job, on: worker, at: now.instant) else {
