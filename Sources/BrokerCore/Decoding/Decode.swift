@@ -46,6 +46,18 @@ struct Decode {
         case running(Run)
     }
 
+    /// The consequence of a header.
+    enum HeaderOutcome {
+        /// The worker may write when memory allows (`admitNext`).
+        case parked
+        /// Only a description was requested: nothing is decoded.
+        case described
+        /// The result would take too much memory.
+        case refused(WireError)
+        /// The worker planned another result than was ordered.
+        case wrongPlan
+    }
+
     let variant: VariantKey
     /// The user whose request has begun it.
     let user: UInt32
@@ -80,6 +92,66 @@ struct Decode {
         guard case .running(var run) = state else { return }
         run.phase = phase
         state = .running(run)
+    }
+
+    /// Completes the order to a worker that was at `place` in an animation, of an image with this header, if it is known.
+    func complete(_ order: inout DecodeJob, known: ImageHeader?, after place: AnimationPlace?) {
+        order.pixels = variant.content.pixels
+        if let transform = variant.form.transform {
+            order.transform = transform
+            order.encoding = variant.form.encoding
+            // A placeholder shows the first frame.
+            order.wantsPlaceholder = known?.placeholder == nil && [.all, .one(0)].contains(transform.frames)
+            order.after = place.flatMap { $0.precedes(self) ? $0.job.number : nil }
+        } else if variant.form.isHeader {
+            order.purpose = .header
+            order.transform.metadata = variant.form.metadata
+        } else {
+            order.purpose = .describe
+        }
+    }
+
+    /// Decides what follows from a plan. The worker has checked the limits; the decision is made here all the same.
+    func outcome(of plan: DecodePlan, maxPixels: Int, maxBytes: Int) -> HeaderOutcome {
+        // What stored pixels are, the client has said.
+        let pixels = variant.content.pixels
+        guard (plan.header.format == .pixels) == (pixels != nil), CodecFamily(plan.header.format) == family,
+            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
+        else { return .wrongPlan }
+        let form = variant.form
+        // Without the facts, the place of the blocks would be unknown.
+        if form.isHeader || !form.metadata.isEmpty, plan.header.facts == nil { return .wrongPlan }
+        guard let transform = form.transform else {
+            let isAsOrdered = !form.isHeader || plan.result == plan.header.geometry
+            let (bytes, overflow) = plan.metadataBytes(form.metadata).addingReportingOverflow(plan.workingBytes)
+            guard isAsOrdered, !overflow, bytes <= maxBytes else { return .wrongPlan }
+            return plan.metadataBytes(form.metadata) == 0 ? .described : .parked
+        }
+        let planned = transform.plan(for: plan.header, as: form.encoding)
+        if planned?.result != plan.result { return .wrongPlan }
+        let frames = self.frames(in: plan)
+        if frames == 0 { return .wrongPlan }
+        let output = plan.outputBytes(transform, form.encoding)
+        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
+        guard plan.result.pixels * frames <= maxPixels, frames <= FrameSelection.most, !overflow, bytes <= maxBytes
+        else {
+            let size = "\(plan.result.width) × \(plan.result.height)" + (frames > 1 ? " × \(frames)" : "")
+            let message = "\(size) pixels are too many, or take too much memory to decode."
+            return .refused(WireError(.tooManyPixels, message))
+        }
+        return .parked
+    }
+
+    /// Whether its worker is about to finish it, and `result` can be its result.
+    func expects(_ result: DecodeResult) -> Bool {
+        guard case .writing(let plan, let reserved, _) = phase, reserved > 0 else { return false }
+        let form = variant.form
+        let most = plan.outputBytes(as: form)
+        let least = form.encoding == nil ? most : plan.metadataBytes(form.metadata) + 1
+        let frames = form.encoding == nil && form.transform?.frames.hasTiming == true ? plan.header.frameCount : nil
+        return least <= most && (least...most).contains(result.bytes)
+            && result.timing?.delaysMs.count == frames && (result.damage == nil || form.acceptsDamage)
+            && (!result.isPreview || form.prefersPreview && result.damage == nil)
     }
 }
 
@@ -116,6 +188,27 @@ struct PartialDecode {
     let deadline: Instant
     var plan: DecodePlan?
     var reserved = 0
+
+    /// Checks a partial header. Returns nil when the worker planned another result than was ordered; otherwise
+    ///
+    /// - `output`: the bytes of the result's pixels;
+    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have overflowed;
+    /// - `fits`: whether the result is within `maxPixels`, and `needed` within `maxBytes`.
+    func check(_ plan: DecodePlan, maxPixels: Int, maxBytes: Int) -> (output: Int, needed: Int, fits: Bool)? {
+        guard plan.stage != nil, transform.plan(for: plan.header)?.result == plan.result else { return nil }
+        let output = plan.outputBytes(transform, nil)
+        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
+        return (output, bytes, plan.result.pixels <= maxPixels && !overflow && bytes <= maxBytes)
+    }
+
+    /// Whether a plan can be its description: JPEG is the only format whose header is complete before its pixels.
+    func isDescribed(by plan: DecodePlan) -> Bool {
+        isHeader && plan.header.facts != nil && plan.header.format == .jpeg && plan.result == plan.header.geometry
+    }
+
+    func expects(_ result: DecodeResult) -> Bool {
+        reserved == result.bytes && result.timing == nil && result.damage == nil && !result.isPreview
+    }
 }
 
 /// The computation of the digest of complete bytes, a download's or a client's, by a decode worker. The worker does nothing else
@@ -149,4 +242,13 @@ struct Identification {
 
     /// The workers that may die with it. Their deaths have another cause than bytes that are not looked at.
     static let fatalCrashes = 3
+
+    func expects(_ early: EarlyResult) -> Bool {
+        guard let order = run?.early, let transform = order.form.transform else { return false }
+        let (plan, result) = (early.plan, early.result)
+        return transform.plan(for: plan.header)?.result == plan.result
+            && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
+            && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil && result.damage == nil
+            && (!result.isPreview || transform.prefersPreview)
+    }
 }

@@ -10,18 +10,6 @@ import WorkerProtocol
 /// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
 /// quarantined, and users and origins with many of them are paused.
 package struct Decoding {
-    /// The consequence of a header.
-    enum HeaderOutcome {
-        /// The worker may write when memory allows (`admitNext`).
-        case parked
-        /// Only a description was requested: nothing is decoded.
-        case described
-        /// The result would take too much memory.
-        case refused(WireError)
-        /// The worker planned another result than was ordered.
-        case wrongPlan
-    }
-
     var limits: BrokerLimits
     private var decodes: [JobID: Decode] = [:]
     private var jobByVariant: [VariantKey: JobID] = [:]
@@ -331,14 +319,7 @@ package struct Decoding {
     /// The decoding that goes along with an identification.
     func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
 
-    func expects(_ early: EarlyResult, of job: JobID) -> Bool {
-        guard let order = self.early(of: job), let transform = order.form.transform else { return false }
-        let (plan, result) = (early.plan, early.result)
-        return transform.plan(for: plan.header)?.result == plan.result
-            && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
-            && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil && result.damage == nil
-            && (!result.isPreview || transform.prefersPreview)
-    }
+    func expects(_ early: EarlyResult, of job: JobID) -> Bool { identifications[job]?.expects(early) ?? false }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
     mutating func add(crashes: Int, to job: JobID) { decodes.change(job) { $0.crashes += crashes } }
@@ -428,60 +409,24 @@ package struct Decoding {
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
-        order.pixels = decode.variant.content.pixels
-        if let transform = decode.variant.form.transform {
-            order.transform = transform
-            order.encoding = decode.variant.form.encoding
-            // A placeholder shows the first frame.
-            order.wantsPlaceholder = known?.placeholder == nil && [.all, .one(0)].contains(transform.frames)
-            order.after = place.flatMap { $0.precedes(decode) ? $0.job.number : nil }
-        } else if decode.variant.form.isHeader {
-            order.purpose = .header
-            order.transform.metadata = decode.variant.form.metadata
-        } else {
-            order.purpose = .describe
-        }
+        decode.complete(&order, known: known, after: place)
         return order
     }
 
     func expectsHeader(_ job: JobID) -> Bool { if case .readingHeader = decodes[job]?.phase { true } else { false } }
 
-    /// Takes what a worker has read. The worker has checked the limits; the decision is made here all the same.
-    mutating func headerRead(_ job: JobID, _ plan: DecodePlan) -> HeaderOutcome {
+    /// Takes what a worker has read.
+    mutating func headerRead(_ job: JobID, _ plan: DecodePlan) -> Decode.HeaderOutcome {
         guard let decode = decodes[job] else { return .wrongPlan }
-        // What stored pixels are, the client has said.
-        let pixels = decode.variant.content.pixels
-        guard (plan.header.format == .pixels) == (pixels != nil), CodecFamily(plan.header.format) == decode.family,
-            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
-        else { return .wrongPlan }
-        let form = decode.variant.form
-        // Without the facts, the place of the blocks would be unknown.
-        if form.isHeader || !form.metadata.isEmpty, plan.header.facts == nil { return .wrongPlan }
-        guard let transform = form.transform else {
-            let isAsOrdered = !form.isHeader || plan.result == plan.header.geometry
-            let (bytes, overflow) = plan.metadataBytes(form.metadata).addingReportingOverflow(plan.workingBytes)
-            guard isAsOrdered, !overflow, bytes <= limits.workerMemoryBytes else { return .wrongPlan }
-            decodes.change(job) { $0.enter(.parked(plan)) }
-            if plan.metadataBytes(form.metadata) == 0 { return .described }
-            parked.append(job)
-            return .parked
-        }
-        let planned = transform.plan(for: plan.header, as: decode.variant.form.encoding)
-        if planned?.result != plan.result { return .wrongPlan }
-        let frames = decode.frames(in: plan)
-        if frames == 0 { return .wrongPlan }
-        let output = plan.outputBytes(transform, decode.variant.form.encoding)
-        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
-        guard plan.result.pixels * frames <= limits.maxPixels, frames <= FrameSelection.most, !overflow,
-            bytes <= limits.workerMemoryBytes
-        else {
-            let size = "\(plan.result.width) × \(plan.result.height)" + (frames > 1 ? " × \(frames)" : "")
-            let message = "\(size) pixels are too many, or take too much memory to decode."
-            return .refused(WireError(.tooManyPixels, message))
+        let outcome = decode.outcome(
+            of: plan, maxPixels: limits.maxPixels, maxBytes: limits.workerMemoryBytes)
+        switch outcome {
+        case .refused, .wrongPlan: return outcome
+        case .parked: parked.append(job)
+        case .described: break
         }
         decodes.change(job) { $0.enter(.parked(plan)) }
-        parked.append(job)
-        return .parked
+        return outcome
     }
 
     /// Admits the decoding that has waited longest, if `hasRoom` for it or none else runs.
@@ -517,20 +462,7 @@ package struct Decoding {
 
     /// Whether the worker of a job is about to finish it, and `result` can be its result.
     func expects(_ result: DecodeResult, of job: JobID) -> Bool {
-        if let part = parts[job] {
-            return part.reserved == result.bytes && result.timing == nil && result.damage == nil && !result.isPreview
-        }
-        guard let decode = decodes[job], case .writing(let plan, let reserved, _) = decode.phase, reserved > 0 else {
-            return false
-        }
-        let form = decode.variant.form
-        let most = plan.outputBytes(as: form)
-        let least = form.encoding == nil ? most : plan.metadataBytes(form.metadata) + 1
-        let frames =
-            form.encoding == nil && form.transform?.frames.hasTiming == true ? plan.header.frameCount : nil
-        return least <= most && (least...most).contains(result.bytes)
-            && result.timing?.delaysMs.count == frames && (result.damage == nil || form.acceptsDamage)
-            && (!result.isPreview || form.prefersPreview && result.damage == nil)
+        parts[job]?.expects(result) ?? decodes[job]?.expects(result) ?? false
     }
 
     /// Notes where the worker of a decoding that has succeeded has stopped in an animation.
@@ -657,26 +589,6 @@ package struct Decoding {
         order.partialBytes = bytes
         if part.isHeader { order.purpose = .header }
         return order
-    }
-
-    /// Checks a partial header. Returns nil when the worker planned another result than was ordered; otherwise
-    ///
-    /// - `output`: the bytes of the result's pixels;
-    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have overflowed;
-    /// - `fits`: whether the result is within `maxPixels`, and `needed` within `workerMemoryBytes`.
-    func check(part job: JobID, _ plan: DecodePlan) -> (output: Int, needed: Int, fits: Bool)? {
-        guard let part = parts[job], plan.stage != nil,
-            part.transform.plan(for: plan.header)?.result == plan.result
-        else { return nil }
-        let output = plan.outputBytes(part.transform, nil)
-        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
-        return (output, bytes, plan.result.pixels <= limits.maxPixels && !overflow && bytes <= limits.workerMemoryBytes)
-    }
-
-    /// Checks a description: JPEG is the only format whose header is complete before its pixels.
-    func check(header job: JobID, _ plan: DecodePlan) -> Bool {
-        parts[job]?.isHeader == true && plan.header.facts != nil && plan.header.format == .jpeg
-            && plan.result == plan.header.geometry
     }
 
     mutating func admit(part job: JobID, _ plan: DecodePlan, bytes: Int) {

@@ -71,7 +71,7 @@ extension BrokerState {
 
     /// Answers the waiters for a description. The download ends if it has no others.
     private mutating func partDescribed(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan, of body: JobID) {
-        guard decoding.check(header: job, plan) else {
+        guard decoding[part: job]?.isDescribed(by: plan) == true else {
             return workerMisbehaved(worker, "it described a body without being able to")
         }
         let download = downloads.download(of: job, body)
@@ -96,7 +96,10 @@ extension BrokerState {
             return reportedUnasked(worker, "a header")
         }
         if part.isHeader { return partDescribed(worker, job, plan, of: part.download) }
-        guard let stage = plan.stage, let (output, needed, fits) = decoding.check(part: job, plan) else {
+        let (maxPixels, maxBytes) = (limits.maxPixels, limits.workerMemoryBytes)
+        guard let stage = plan.stage,
+            let (output, needed, fits) = part.check(plan, maxPixels: maxPixels, maxBytes: maxBytes)
+        else {
             return workerMisbehaved(worker, "it planned another result than was ordered")
         }
         guard let download = downloads.download(of: job, part.download), fits, stage > download.rendered.stage,
