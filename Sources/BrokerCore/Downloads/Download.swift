@@ -140,12 +140,50 @@ struct Download {
         return FetchJob.Resumption(offset: received, validator: validator, total: total, url: response?.finalURL)
     }
 
+    mutating func start(on worker: WorkerID, at now: Instant) {
+        if resumption == nil {
+            attempts += 1
+            writers = [worker]
+        } else {
+            resumptions += 1
+            resumedFrom = received
+            writers.insert(worker)
+        }
+        state = .running(Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: isSuspect))
+    }
+
+    /// The order to a worker: a request for the body, or for its rest. `cookies` are those of the user's jar.
+    func order(_ job: JobID, maxBytes: Int, cookies: [String]?) -> FetchJob {
+        var headers = headers
+        if let cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
+            headers.append(HeaderField(name: "cache-control", value: cacheControl))
+        }
+        let resumption = resumption
+        return FetchJob(
+            id: job.number, url: url.text, headers: headers, credentials: credentials, maxBytes: maxBytes,
+            conditions: resumption == nil ? revalidating?.origin.response.conditions : nil, resumption: resumption,
+            cookies: cookies, allowInvalidCertificates: original.allowInvalidCertificates)
+    }
+
     /// The response to which a part belongs, because the part's own is less complete (RFC 9111, section 3.4).
     func complete(_ response: ResponseRecord) -> ResponseRecord {
         guard response.status == 206 else { return response }
         var whole = self.response?.refreshed(by: response) ?? response
         whole.status = 200
         return whole
+    }
+
+    /// The beginning of the body for a later request; nil if it cannot be continued or is not cacheable.
+    func kept(as job: JobID, until: Instant, _ settings: CacheSettings) -> KeptBody? {
+        guard let validator, let response, received > 0, body == nil, !isCompromised else { return nil }
+        // The beginning of a response must not be kept for users who may not have the whole.
+        let policy = CachePolicy(
+            response, isShared: original.owner == nil, sendsCookiesFromJar: original.cookies, settings: settings)
+        guard policy.storability == .shared || policy.storability == .personal && original.owner != nil
+        else { return nil }
+        return KeptBody(
+            job: job, url: url, user: user, received: received, writers: writers, response: response,
+            validator: validator, total: total, until: until)
     }
 
     /// The origins that are responsible for the body: the one that sent it, and the one that redirected there.
@@ -190,7 +228,20 @@ struct PartialProgress {
     /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
     var isOver = false
 
-    func isWorthwhile(received: Int) -> Bool { received - bytes >= max(Self.leastBytes, bytes / 20) }
+    /// Whether another partial decoding may begin, of as many bytes.
+    func mayBegin(received: Int, isHeader: Bool, at now: Instant) -> Bool {
+        job == nil && !(isHeader ? isHeaderOver : isOver) && isWorthwhile(received: received)
+            && notBefore.map { $0 <= now } ?? true
+    }
+
+    /// Ends a partial decoding; with `isLast` no other one is made of this body.
+    mutating func end(_ part: JobID, isHeader: Bool, isLast: Bool) {
+        guard job == part else { return }
+        job = nil
+        if isHeader { isHeaderOver = isLast } else { isOver = isLast }
+    }
+
+    private func isWorthwhile(received: Int) -> Bool { received - bytes >= max(Self.leastBytes, bytes / 20) }
 
     mutating func startOver() {
         job = nil

@@ -44,19 +44,19 @@ package struct Downloads {
     var limits: BrokerLimits
     /// Whether the broker ends: no transfer is made again, and no beginning of a body is kept.
     var isDraining = false
-    private var downloads: [JobID: Download] = [:]
+    private(set) var downloads: [JobID: Download] = [:]
     /// The active downloads by key.
-    private var jobByKey: [DownloadKey: JobID] = [:]
-    private var keptBodies: [OriginalKey: KeptBody] = [:]
-    private var queue: JobQueue
+    private(set) var jobByKey: [DownloadKey: JobID] = [:]
+    private(set) var keptBodies: [OriginalKey: KeptBody] = [:]
+    private(set) var queue: JobQueue
     /// Downloads that are to be retried alone.
-    private var suspects = JobQueue()
+    private(set) var suspects = JobQueue()
     /// The running transfers that were silent for `yieldSilenceMs` when that was last checked.
-    private var silent: Set<JobID> = []
+    private(set) var silent: Set<JobID> = []
     /// The transfer that was last to give way.
     private var yielding: JobID?
     private var hosts = HostTable()
-    private var held = HeldDownloads()
+    private(set) var held = HeldDownloads()
     /// The cookies of each user who has used any.
     private var cookies: [UInt32: CookieStore] = [:]
     private var random: SplitMix64
@@ -227,31 +227,10 @@ package struct Downloads {
             if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
-        let resumption = download.resumption
-        downloads.change(job) {
-            $0.state = .running(
-                Download.Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: download.isSuspect))
-            if resumption == nil {
-                $0.attempts += 1
-                $0.writers = [worker]
-            } else {
-                $0.resumptions += 1
-                $0.resumedFrom = download.received
-                $0.writers.insert(worker)
-            }
-        }
+        downloads.change(job) { $0.start(on: worker, at: now) }
         let key = download.original
-        var headers = download.headers
-        if let cacheControl = download.cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
-            headers.append(HeaderField(name: "cache-control", value: cacheControl))
-        }
-        return .transfer(
-            FetchJob(
-                id: job.number, url: download.url.text, headers: headers, credentials: download.credentials,
-                maxBytes: limits.maxDownloadBytes,
-                conditions: resumption == nil ? download.revalidating?.origin.response.conditions : nil,
-                resumption: resumption, cookies: key.cookies ? key.owner.flatMap { cookies[$0]?.lines } ?? [] : nil,
-                allowInvalidCertificates: key.allowInvalidCertificates))
+        let jar = key.cookies ? key.owner.flatMap { cookies[$0]?.lines } ?? [] : nil
+        return .transfer(download.order(job, maxBytes: limits.maxDownloadBytes, cookies: jar))
     }
 
     /// Notes a response header. Returns the download, if it is active.
@@ -657,23 +636,13 @@ package struct Downloads {
     /// Keeps the beginning of a body for a later request; its bytes stay reserved. Returns nil if it cannot be
     /// continued, is too long or not cacheable, or there is one already.
     private mutating func keepBody(of job: JobID, at now: Instant) -> [Outcome]? {
-        guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, download.body == nil, !download.isCompromised, limits.maxKeptBodies > 0,
-            download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
+        guard let download = downloads[job], keptBodies[download.original] == nil, !isDraining,
+            limits.maxKeptBodies > 0, download.received <= limits.maxKeptBodyBytes,
+            let kept = download.kept(as: job, until: now.adding(milliseconds: limits.keptBodyMs), limits.caching)
         else { return nil }
-        // The beginning of a response must not be kept for users who may not have the whole.
-        let policy = CachePolicy(
-            response, isShared: download.original.owner == nil, sendsCookiesFromJar: download.original.cookies,
-            settings: limits.caching)
-        guard policy.storability == .shared || policy.storability == .personal && download.original.owner != nil
-        else { return nil }
-        let until = now.adding(milliseconds: limits.keptBodyMs)
-        keptBodies[download.original] = KeptBody(
-            job: job, url: download.url, user: download.user, received: download.received, writers: download.writers,
-            response: response,
-            validator: validator, total: download.total, until: until)
+        keptBodies[download.original] = kept
         // `end` leaves these bytes reserved.
-        var outcomes = [Outcome.deadline(.keptBody(download.original), at: until)]
+        var outcomes = [Outcome.deadline(.keptBody(download.original), at: kept.until)]
         while keptBodies.count > limits.maxKeptBodies
             || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxKeptBodyBytes,
             let oldest = keptBodies.filter({ $0.key != download.original })
@@ -706,40 +675,8 @@ package struct Downloads {
     /// The least pause between two attempts to read a body's header, in milliseconds.
     static let headerPauseMs = 20
 
-    func mayRenderPart(of job: JobID, isHeader: Bool, at now: Instant) -> Bool {
-        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded else { return false }
-        let rendered = download.rendered
-        let isOver = isHeader ? rendered.isHeaderOver : rendered.isOver
-        return rendered.job == nil && !isOver && rendered.isWorthwhile(received: download.received)
-            && rendered.notBefore.map { $0 <= now } ?? true
-    }
-
-    mutating func beganPart(of job: JobID, as part: JobID) {
-        guard let received = self[job]?.received else { return }
-        downloads.change(job) {
-            $0.rendered.job = part
-            $0.rendered.bytes = received
-        }
-    }
-
-    mutating func showedPart(of job: JobID, stage: Int) {
-        downloads.change(job) { $0.rendered.stage = stage }
-    }
-
-    /// Ends a partial decoding; with `isLast` no other one is made of this body.
-    mutating func endedPart(of job: JobID, _ part: JobID, isHeader: Bool, isLast: Bool) {
-        guard downloads[job]?.rendered.job == part else { return }
-        downloads.change(job) {
-            $0.rendered.job = nil
-            if isHeader { $0.rendered.isHeaderOver = isLast } else { $0.rendered.isOver = isLast }
-        }
-    }
-
-    /// Lets the next partial decoding begin after a pause; false when the download is gone.
-    mutating func pauseParts(of job: JobID, until instant: Instant) -> Bool {
-        guard self[job] != nil else { return false }
-        downloads.change(job) { $0.rendered.notBefore = instant }
-        return true
+    mutating func changeParts(of job: JobID, _ change: (inout PartialProgress) -> Void) {
+        downloads.change(job) { change(&$0.rendered) }
     }
 
     /// The download that a partial decoding belongs to; nil when its body was discarded meanwhile.
@@ -747,57 +684,5 @@ package struct Downloads {
         guard let download = self[job], download.rendered.job == part, download.transfer?.hasResponded == true
         else { return nil }
         return download
-    }
-
-    // MARK: Invariants
-
-    func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
-
-    var runningJobs: [RunningJob] {
-        downloads.values.compactMap { download -> RunningJob? in
-            download.transfer.map { ($0.worker, $0.startedAt, download.origin, download.waiters.first?.uid) }
-        }
-    }
-
-    var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
-    var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
-    var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
-    /// The complete bodies, which the index does not have yet.
-    var completeBodies: [BufferID] { downloads.values.compactMap(\.body) }
-    /// The active downloads: all but those that are stopping.
-    var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
-    var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: four for each download, one for each kept body.
-    var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
-
-    func brokenInvariant() -> String? {
-        let active = active
-        if active.values.contains(where: \.waiters.isEmpty) { return "a download without waiters" }
-        if jobByKey.count != active.count || jobByKey.contains(where: { active[$1]?.key != $0 }) {
-            return "two downloads of one key"
-        }
-        let queuedJobs = active.filter { if case .queued = $0.value.state { true } else { false } }
-        if queued != queuedJobs.count { return "queue" }
-        if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
-        if silent.contains(where: { downloads[$0]?.transfer?.isAlone != false }) {
-            return "a silent transfer that is gone"
-        }
-        let sharing = downloads.filter { $0.value.transfer?.isAlone == false }
-        if queue.runningIDs != Set(sharing.keys) { return "running jobs" }
-        if let broken = queue.brokenInvariant() ?? suspects.brokenInvariant() { return "queue: \(broken)" }
-        if let broken = held.brokenInvariant() { return broken }
-        if held.waiting != Set(active.filter(\.value.isHeld).keys) { return "held downloads" }
-        let released = downloads.filter {
-            if case .queued = $0.value.state { true } else { $0.value.transfer != nil }
-        }
-        if !held.released.isSubset(of: released.keys) { return "a released download that is gone" }
-        var received = downloads.values.reduce(into: [:]) { $0[$1.user, default: 0] += $1.received }
-        for kept in keptBodies.values { received[kept.user, default: 0] += kept.received }
-        if received.filter({ $0.value != 0 }) != reservedBytesOfUsers { return "reserved bytes of users" }
-        if received.values.reduce(0, +) != reservedBytes { return "reserved bytes" }
-        if downloads.values.contains(where: { $0.isStopping && !$0.waiters.isEmpty }) {
-            return "a stopping download with waiters"
-        }
-        return nil
     }
 }

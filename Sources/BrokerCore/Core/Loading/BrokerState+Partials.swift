@@ -13,7 +13,8 @@ extension BrokerState {
     mutating func renderPart(of job: JobID) {
         guard let download = downloads[job] else { return }
         let reader = headerReader(of: download)
-        guard downloads.mayRenderPart(of: job, isHeader: reader != nil, at: now.instant), !isDraining,
+        guard download.transfer?.hasResponded == true, !isDraining,
+            download.rendered.mayBegin(received: download.received, isHeader: reader != nil, at: now.instant),
             let viewer = reader ?? viewers(of: download).first,
             let transform = reader == nil
                 ? viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes) : Transform(),
@@ -28,7 +29,7 @@ extension BrokerState {
         }
         let part = jobIDs.next()
         supervision.assign(part, to: worker)
-        downloads.beganPart(of: job, as: part)
+        downloads.changeParts(of: job) { ($0.job, $0.bytes) = (part, download.received) }
         let decode = PartialDecode(
             download: job, transform: transform, isHeader: reader != nil, responsible: responsible, worker: worker,
             startedAt: now.instant, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
@@ -52,7 +53,9 @@ extension BrokerState {
     }
 
     private mutating func pauseParts(of job: JobID, _ milliseconds: Int) {
-        guard downloads.pauseParts(of: job, until: now.instant.adding(milliseconds: milliseconds)) else { return }
+        guard downloads[job] != nil else { return }
+        let end = now.instant.adding(milliseconds: milliseconds)
+        downloads.changeParts(of: job) { $0.notBefore = end }
         schedule(.nextPart(job), in: milliseconds)
     }
 
@@ -126,7 +129,7 @@ extension BrokerState {
         let buffer = bufferIDs.next()
         actions.append(.publish(job, buffer, inBroker: false))
         counters.count(.partialDecodes)
-        downloads.showedPart(of: part.download, stage: plan.stage ?? 0)
+        downloads.changeParts(of: part.download) { $0.stage = plan.stage ?? 0 }
         let etag = downloads[part.download]?.response?.etag
         for waiter in meant { show(buffer, bytes: result.bytes, plan, etag: etag, to: waiter) }
         endPart(job)
@@ -149,7 +152,7 @@ extension BrokerState {
     private mutating func endPart(_ job: JobID, isLast: Bool = false) {
         guard let part = decoding.end(part: job) else { return }
         supervision.unassign(job, from: part.worker)
-        downloads.endedPart(of: part.download, job, isHeader: part.isHeader, isLast: isLast)
+        downloads.changeParts(of: part.download) { $0.end(job, isHeader: part.isHeader, isLast: isLast) }
         let milliseconds = now.instant.microseconds(since: part.startedAt) / 1000
         let least = part.isHeader ? Downloads.headerPauseMs : Downloads.partialPauseMs
         pauseParts(of: part.download, max(least, Self.partialPauseShare * milliseconds))
