@@ -156,6 +156,18 @@ struct EvictionQueue {
         return element
     }
 
+    /// Evicts the lowest of several pools; one that `isHeld` only when all are.
+    mutating func evict(fromAny candidates: [Int], isHeld: (Int) -> Bool) -> Int? {
+        // Held ones stand aside, so that the next lowest is another.
+        while true {
+            let priorities = candidates.compactMap { pool in lowestPriority(in: pool).map { (pool, $0) } }
+            guard let (pool, _) = priorities.min(by: { $0.1 < $1.1 }) else { break }
+            if let element = evictFirst(from: pool, isHeld: isHeld) { return element }
+        }
+        for pool in candidates { if let element = evictHeld(from: pool) { return element } }
+        return nil
+    }
+
     /// Removes an element that stands aside.
     mutating func evictHeld(from pool: Int) -> Int? {
         guard pool < pools.count, let element = pools[pool].held.first else { return nil }

@@ -1,9 +1,7 @@
 import Digests
-import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import SystemValues
-import WorkerProtocol
 
 /// The images in memory: originals and variants, found by key and by content, within a byte budget.
 ///
@@ -26,78 +24,8 @@ struct MemoryIndex {
         isResident: Bool, holders: Int
     )
 
-    /// The entries of an original's bytes: at least one original and, after `insert` of both, one buffer.
-    private struct Content: KeyedRecord {
-        let key: ContentKey
-        var bytes: Int
-        var header: ImageHeader?
-        /// The bytes of its originals' texts.
-        @Short var textBytes = 0
-        /// Whether any of its originals came from the disk tier, and so any of its buffers may have.
-        var isFromDisk = false
-        var originals = SlotList()
-        var buffers = SlotList()
-    }
-
-    /// A key that leads to a content.
-    private struct OriginalEntry: KeyedRecord {
-        let key: OriginalKey
-        @Short var content: Int
-        var origin: OriginStatement
-        /// The bytes of the texts of both that are charged.
-        @Short var textBytes: Int
-        var isFromDisk: Bool
-        var isOnDisk: Bool
-        let staysOffDisk: Bool
-        /// The neighbours in the list of the originals of one URL.
-        @SlotLink var previousAtURL: Int? = nil
-        @SlotLink var nextAtURL: Int? = nil
-    }
-
-    /// The bytes of a variant.
-    private struct BufferEntry: KeyedRecord {
-        let key: BufferID
-        @Short var content: Int
-        @Short var form: Int
-        let bytes: Int
-        let geometry: PixelGeometry?
-        /// When it was last requested, and whether it was ever the answer to a request.
-        var usedAt: Instant
-        var wasRequested = false
-        /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
-        var isResident = true
-        /// One for each client that leases it, or that it is sent to inline, and for each job that needs it.
-        @Short var holders = 0
-        var home: Home
-        /// Whether it has a memfd besides.
-        var isShared = false
-
-        /// Where it lies in a segment; nil for any other.
-        var place: Segments.Place? { if case .segment(let place) = home { place } else { nil } }
-
-        /// The bytes that it counts while it is resident.
-        var charge: Int { place == nil ? bytes : SegmentSpace.units(of: bytes) * SegmentSpace.unit }
-    }
-
-    private struct FormEntry: KeyedRecord {
-        let key: Form
-        /// The number of buffers.
-        var uses = 0
-        /// Whether its buffers are parts of animations, which memory does not keep without a holder: a player goes on to the next.
-        let isBrief: Bool
-
-        init(_ form: Form) { (key, isBrief) = (form, form.transform?.frames.isRange == true) }
-    }
-
-    /// A held buffer without a record: it was removed, or only its waiters may have it. Its bytes stay until its last hold ends.
-    private struct Orphan {
-        let place: Segments.Place?
-        let bytes: Int
-        var holders: Int
-    }
-
     /// Pools of `order`; those of the owners of segments follow.
-    private enum Pool {
+    enum Pool {
         static let memfds = 0
         static let broker = 1
         static let firstOfOwner = 2
@@ -108,49 +36,49 @@ struct MemoryIndex {
     /// The maximum number of memfds, because each takes a descriptor.
     let maximumEntries: Int
     /// The bytes that a buffer without a memfd counts besides its own, because no descriptors limit the number of records.
-    private let recordBytes: Int
+    let recordBytes: Int
 
     // Entries of these tables refer to each other by their slots.
-    private var originals = SlotTable<OriginalEntry>()
-    private var contents = SlotTable<Content>()
-    private var buffers = SlotTable<BufferEntry>()
-    private var forms = SlotTable<FormEntry>()
+    private(set) var originals = SlotTable<OriginalEntry>()
+    private(set) var contents = SlotTable<Content>()
+    var buffers = SlotTable<BufferEntry>()
+    private(set) var forms = SlotTable<FormEntry>()
     /// The slots of buffers by content and form.
-    private var variants = HashIndex()
+    private(set) var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
-    private var urls = HashIndex()
+    private(set) var urls = HashIndex()
     /// The slots of resident buffers in the order of eviction, in pools by their homes: those of each owner of segments are one.
-    private var order = EvictionQueue()
-    private(set) var segments: Segments
-    private var pools: [SegmentOwner: Int] = [:]
-    private var freePools: [Int] = []
-    private var orphans: [BufferID: Orphan] = [:]
-    private var orphanBytes = 0
+    var order = EvictionQueue()
+    var segments: Segments
+    var pools: [SegmentOwner: Int] = [:]
+    var freePools: [Int] = []
+    var orphans: [BufferID: Orphan] = [:]
+    var orphanBytes = 0
     /// The held buffers without a record that are memfds.
-    private(set) var orphanMemfds = 0
+    var orphanMemfds = 0
     /// The buffers that lie in segments, resident or not.
-    private var placedBuffers = 0
-    private var endedSegments: [Segments.Ended] = []
+    var placedBuffers = 0
+    var endedSegments: [Segments.Ended] = []
     /// The owners of places that have become free, who may have segments that they do not need.
-    private var ownersWithRoom: Set<SegmentOwner> = []
-    private var unheldResidents = 0
+    var ownersWithRoom: Set<SegmentOwner> = []
+    private(set) var unheldResidents = 0
     /// Those of them that are memfds.
-    private var unheldMemfds = 0
+    private(set) var unheldMemfds = 0
     /// The buffers that are memfds, resident or not.
-    private var memfds = 0
+    private(set) var memfds = 0
     /// Buffers that have ended to be shared.
     private var unshared: [BufferID] = []
     /// The number of originals that belong to each user alone.
-    private var owned: [UInt32: Int] = [:]
+    private(set) var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
     var notesEvictions = false
     /// The originals of each buffer that was evicted.
     private var evicted: [Set<OriginalKey>] = []
-    private var validity: ValiditySlots
+    private(set) var validity: ValiditySlots
     /// The sentences about the buffers with damage, which are few and live briefly.
-    private var damages: [BufferID: String] = [:]
+    private(set) var damages: [BufferID: String] = [:]
 
-    private(set) var residentBytes = 0
+    var residentBytes = 0
     /// The charged bytes of the texts of keys, responses and headers: an index full of long URLs is full too.
     private(set) var textBytes = 0
     private(set) var heldBytes = 0
@@ -167,7 +95,7 @@ struct MemoryIndex {
     /// The last evictions, and the number of images that were decoded again after them.
     private(set) var recentEvictions = RecentEvictions()
     /// Changes whenever the answer to a request may have changed.
-    private(set) var revision = 0
+    var revision = 0
 
     /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
     private var suspended: Int64 = 0
@@ -196,134 +124,6 @@ struct MemoryIndex {
         let (time, overflow) = instant.nanoseconds.subtractingReportingOverflow(suspended)
         return overflow ? instant : Instant(nanoseconds: time)
     }
-
-    // MARK: Finding
-
-    var entries: Int { order.count }
-
-    var bufferIDs: [BufferID] { buffers.map(\.key) }
-
-    func record(of buffer: BufferID) -> Buffer? {
-        guard let slot = buffers.slot(of: buffer) else { return nil }
-        let entry = buffers[slot]
-        return (
-            variant(of: entry), entry.bytes, entry.geometry, entry.usedAt, entry.wasRequested, entry.isResident,
-            entry.holders
-        )
-    }
-
-    /// Where a buffer lies in a segment; nil for any other.
-    func place(of buffer: BufferID) -> Segments.Place? {
-        placedBuffers == 0 ? nil : buffers.slot(of: buffer).flatMap { buffers[$0].place }
-    }
-
-    func original(_ key: OriginalKey) -> OriginalFacts? { originals.slot(of: key).map { original(in: $0) } }
-
-    private func original(in slot: Int) -> OriginalFacts {
-        let entry = originals[slot]
-        return OriginalFacts(
-            content: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
-            isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk, staysOffDisk: entry.staysOffDisk)
-    }
-
-    func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
-
-    func header(of content: ContentKey) -> ImageHeader? {
-        contents.slot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
-    }
-
-    /// Returns the buffer of a variant. That of stored pixels in their own form is the original.
-    func buffer(_ variant: VariantKey) -> BufferID? {
-        contents.slot(of: variant.content).flatMap { buffer(variant, in: $0) }
-    }
-
-    private func buffer(_ variant: VariantKey, in content: Int) -> BufferID? {
-        if let slot = slot(of: variant.form, in: content) { return buffers[slot].key }
-        return variant.isOriginal ? slot(of: .original, in: content).map { buffers[$0].key } : nil
-    }
-
-    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that; one
-    /// of the image itself, or of its preview if the variant prefers that.
-    func answer(to variant: VariantKey) -> BufferID? {
-        guard variant.form.acceptsDamage || variant.form.prefersPreview else { return buffer(variant) }
-        // The image itself is better than its preview.
-        if let sound = buffer(variant.ofSound.ofImage) ?? buffer(variant.ofSound) { return sound }
-        return buffer(variant.ofImage)
-    }
-
-    func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
-
-    /// Whether a buffer has a memfd at present.
-    func hasMemfd(_ buffer: BufferID) -> Bool { buffers.slot(of: buffer).map { hasMemfd($0) } ?? false }
-
-    private func hasMemfd(_ slot: Int) -> Bool { buffers[slot].home == .memfd || buffers[slot].isShared }
-
-    func hasDamage(_ content: ContentKey) -> Bool {
-        damages.keys.contains { record(of: $0)?.variant.content == content }
-    }
-
-    private func slot(of form: Form, in content: Int) -> Int? {
-        // Most contents have one form, or are asked for the last one.
-        if let last = contents[content].buffers.last, self.form(of: buffers[last]) == form { return last }
-        return variants.slot(hash: Self.hash(content, form)) {
-            buffers[$0].content == content && self.form(of: buffers[$0]) == form
-        }
-    }
-
-    private static func hash(_ content: Int, _ form: Form) -> Int {
-        var hasher = Hasher()
-        hasher.combine(content)
-        hasher.combine(form)
-        return hasher.finalize()
-    }
-
-    private func hash(_ entry: BufferEntry) -> Int { Self.hash(entry.content, form(of: entry)) }
-
-    private func form(of entry: BufferEntry) -> Form { forms[entry.form].key }
-
-    /// Returns whether anything made of these bytes can be found.
-    func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
-
-    func keys(unusedSince time: Instant) -> [OriginalKey] {
-        let used = Set(buffers.lazy.filter { $0.usedAt > time }.map(\.content))
-        return originals.filter { !used.contains($0.content) }.map(\.key)
-    }
-
-    /// Returns the bytes of the resident buffers that only this original leads to.
-    func bytes(of key: OriginalKey) -> Int {
-        guard let original = originals[key], contents[original.content].originals.count == 1 else { return 0 }
-        return contents[original.content].buffers.lazy.map { buffers[$0] }.filter(\.isResident)
-            .reduce(0) { $0 + $1.bytes }
-    }
-
-    func keys(at url: SourceURL) -> [OriginalKey] {
-        var keys: [OriginalKey] = []
-        var next = firstOriginal(at: url)
-        while let slot = next {
-            keys.append(originals[slot].key)
-            next = originals[slot].nextAtURL
-        }
-        return keys
-    }
-
-    private func firstOriginal(at url: SourceURL) -> Int? {
-        urls.slot(hash: url.hashValue) { originals[$0].key.url == url }
-    }
-
-    func keys(of content: ContentKey) -> [OriginalKey] {
-        contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
-    }
-
-    func forms(of content: ContentKey) -> [Form] {
-        contents.slot(of: content).map { contents[$0].buffers.map { form(of: buffers[$0]) } } ?? []
-    }
-
-    /// The contents, all or those of which something came from the disk tier.
-    func contentKeys(fromDiskOnly: Bool) -> Set<ContentKey> {
-        Set(contents.lazy.filter { $0.isFromDisk || !fromDiskOnly }.map(\.key))
-    }
-
-    func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.map(\.key).filter(isMeant) }
 
     // MARK: Validity
 
@@ -425,7 +225,7 @@ struct MemoryIndex {
     }
 
     /// The bytes of a header's list of times, and of its facts.
-    private static func size(of header: ImageHeader?) -> Int {
+    static func size(of header: ImageHeader?) -> Int {
         (header?.timing?.delaysMs.count ?? 0) * MemoryLayout<Int>.stride
             + (header?.facts.map { MemoryLayout<ImageFacts>.stride + ($0.profile?.utf8.count ?? 0) } ?? 0)
     }
@@ -580,6 +380,17 @@ struct MemoryIndex {
         return true
     }
 
+    /// Adds the holds of an orphan.
+    private mutating func addOrphan(_ buffer: BufferID, _ orphan: Orphan) {
+        if orphans[buffer] == nil {
+            orphans[buffer] = orphan
+            orphanBytes += orphan.bytes
+            if orphan.place == nil { orphanMemfds += 1 }
+        } else {
+            orphans.change(buffer) { $0.holders += orphan.holders }
+        }
+    }
+
     /// Notes that a buffer that is held has a memfd besides. Returns whether it has to be made.
     mutating func share(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer), !hasMemfd(slot) else { return false }
@@ -628,7 +439,7 @@ struct MemoryIndex {
     /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original that is
     /// encoded, whose bytes no client has requested, and which is elsewhere: in the disk tier under every key that leads to it, or
     /// in a local file, of which memory has an image.
-    private func isSpare(_ record: BufferEntry) -> Bool {
+    func isSpare(_ record: BufferEntry) -> Bool {
         guard record.holders == 0, record.isResident else { return false }
         if forms[record.form].isBrief { return true }
         let content = contents[record.content]
@@ -644,7 +455,7 @@ struct MemoryIndex {
         if buffers[slot].home == .memfd { unheldMemfds += change }
     }
 
-    private mutating func countHome(of entry: BufferEntry, _ change: Int) {
+    mutating func countHome(of entry: BufferEntry, _ change: Int) {
         switch entry.home {
         case .memfd: memfds += change
         case .broker: break
@@ -652,159 +463,10 @@ struct MemoryIndex {
         }
     }
 
-    // MARK: Segments
-
-    /// The part of the budget that new segments leave free, so that what jobs reserve for a moment evicts nothing.
-    private static let partWithoutSegments = 16
-    /// The most images that are evicted for a new one.
-    private static let mostEvictedForPlace = 256
-    /// The most bytes that are moved at once out of segments that are to end.
-    private static let mostMoved = 1 << 20
-
-    /// Gives a new buffer a place in an owner's segments, if it need not be a memfd. Others may be removed for it.
-    mutating func place(
-        _ buffer: BufferID, bytes: Int, for owner: SegmentOwner
-    ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
-        var dropped: [BufferID] = []
-        for _ in 0..<Self.mostEvictedForPlace {
-            let room = limit - limit / Self.partWithoutSegments - residentCharge - bytesOfHolds
-            if let placement = segments.insert(buffer, bytes: bytes, for: owner, mostNew: room) {
-                moved(placement.moves)
-                return (placement, dropped + placement.dropped.compactMap { lostPlace($0) })
-            }
-            guard let pool = pools[owner],
-                let slot = order.evict(from: pool, sparesHeld: true, isHeld: { buffers[$0].holders != 0 })
-            else { break }
-            if let buffer = evicted(slot) { dropped.append(buffer) }
-        }
-        return (nil, dropped)
-    }
-
-    /// Gives a buffer in the broker's own memory a place in the segments of an owner, as `place` does.
-    mutating func moveIntoSegment(
-        _ buffer: BufferID, of owner: SegmentOwner
-    ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
-        guard let slot = buffers.slot(of: buffer), buffers[slot].home == .broker, buffers[slot].isResident else {
-            return (nil, [])
-        }
-        let (placement, dropped) = place(buffer, bytes: buffers[slot].bytes, for: owner)
-        guard let placement else { return (nil, dropped) }
-        revision += 1
-        residentBytes -= buffers[slot].charge
-        buffers[slot].home = .segment(placement.place)
-        residentBytes += buffers[slot].charge
-        countHome(of: buffers[slot], 1)
-        order.move(slot, to: pool(of: buffers[slot].home))
-        if buffers[slot].holders > 0 { segments.setHeld(true, at: placement.place) }
-        return (placement, dropped)
-    }
-
-    private mutating func moved(_ moves: [Segments.Move]) {
-        if !moves.isEmpty { revision += 1 }
-        for move in moves {
-            if let slot = buffers.slot(of: move.buffer) { buffers[slot].home = .segment(move.to) }
-        }
-    }
-
-    /// Evicts a buffer whose place was given to another.
-    private mutating func lostPlace(_ buffer: BufferID) -> BufferID? {
-        guard let slot = buffers.slot(of: buffer) else { return nil }
-        order.remove(slot)
-        let charge = buffers[slot].charge
-        buffers[slot].home = .broker
-        placedBuffers -= 1
-        residentBytes += buffers[slot].charge - charge
-        return evicted(slot)
-    }
-
-    /// Adds the holds of an orphan.
-    private mutating func addOrphan(_ buffer: BufferID, _ orphan: Orphan) {
-        if orphans[buffer] == nil {
-            orphans[buffer] = orphan
-            orphanBytes += orphan.bytes
-            if orphan.place == nil { orphanMemfds += 1 }
-        } else {
-            orphans.change(buffer) { $0.holders += orphan.holders }
-        }
-    }
-
-    private mutating func free(_ place: Segments.Place) {
-        if let owner = segments[place.segment]?.owner { ownersWithRoom.insert(owner) }
-        noteEnd(segments.remove(from: place))
-    }
-
-    private mutating func removeOrphan(_ buffer: BufferID) {
-        guard let orphan = orphans.removeValue(forKey: buffer) else { return }
-        orphanBytes -= orphan.bytes
-        guard let place = orphan.place else { return orphanMemfds -= 1 }
-        segments.setHeld(false, at: place)
-        free(place)
-    }
-
-    private mutating func noteEnd(_ segment: Segments.Ended?) { if let segment { endedSegments.append(segment) } }
-
-    private mutating func pool(of home: Home) -> Int {
-        if home == .memfd { return Pool.memfds }
-        guard case .segment(let place) = home, let owner = segments[place.segment]?.owner else { return Pool.broker }
-        if let pool = pools[owner] { return pool }
-        let pool = freePools.popLast() ?? Pool.firstOfOwner + pools.count
-        pools[owner] = pool
-        return pool
-    }
-
-    /// Moves a part of the images out of segments that are to end; returns those that had to be removed, too.
-    mutating func moveOut(keeping needed: Set<BufferID>) -> (moves: [Segments.Move], dropped: [BufferID]) {
-        let (moves, lost, ended) = segments.moveOut(mostBytes: Self.mostMoved, keeping: needed)
-        moved(moves)
-        endedSegments += ended
-        return (moves, lost.compactMap { giveUpPlace(of: $0) })
-    }
-
-    /// Removes a buffer whose segment ends, and frees its place although someone may hold it. Returns it if it was still in the tables.
-    private mutating func giveUpPlace(of buffer: BufferID) -> BufferID? {
-        if let slot = buffers.slot(of: buffer), buffers[slot].isResident {
-            order.remove(slot)
-            if let removed = evicted(slot) { return removed }
-        }
-        let removed = remove(buffer)
-        removeOrphan(buffer)
-        return removed.first
-    }
-
-    /// Lets segments end that their owners do not need any more.
-    mutating func endSpareSegments() {
-        for owner in ownersWithRoom {
-            while let ended = segments.endSpare(of: owner) { endedSegments.append(ended) }
-        }
-        ownersWithRoom = []
-    }
-
-    /// Lets the segments end in which these buffers lie, so that their bytes never change.
-    mutating func endSegments(of buffers: [BufferID]) {
-        for segment in Set(buffers.compactMap { (place(of: $0) ?? orphans[$0]?.place)?.segment }).sorted() {
-            noteEnd(segments.end(segment))
-        }
-    }
-
-    mutating func takeEndedSegments() -> [Segments.Ended] {
-        if endedSegments.isEmpty { return [] }
-        for (owner, pool) in pools where segments.bytes(of: owner) == 0 {
-            pools[owner] = nil
-            freePools.append(pool)
-        }
-        return exchange(&endedSegments, with: [])
-    }
-
-    /// Ends a segment that could not be made.
-    mutating func lost(segment: Int) { noteEnd(segments.end(segment)) }
-
-    /// Whether places have become free since `endSpareSegments`.
-    var mayHaveSpareSegments: Bool { !ownersWithRoom.isEmpty }
-
     // MARK: Removing
 
     /// The bytes that count against `limit`, except those that only holds keep.
-    private var residentCharge: Int {
+    var residentCharge: Int {
         residentBytes + reservedBytes + textBytes + segments.restBytes
             + (entries - order.count(in: Pool.memfds)) * recordBytes
     }
@@ -831,7 +493,7 @@ struct MemoryIndex {
             || descriptors > maximumEntries && unheldMemfds > 0
     }
 
-    private var mustEvict: Bool {
+    var mustEvict: Bool {
         areBytesShort && entries > 0 || areDescriptorsShort && order.count(in: Pool.memfds) > 0
     }
 
@@ -845,13 +507,13 @@ struct MemoryIndex {
             let owner = buffers[slot].place.flatMap { segments[$0.segment]?.owner }
             if let buffer = evicted(slot) { dropped.append(buffer) }
             // The place of an evicted buffer is free, but its memory is not until a segment ends.
-            if let owner { segments.endSpare(of: owner).map { endedSegments.append($0) } }
+            if let owner { noteEnd(segments.endSpare(of: owner)) }
         }
         return dropped
     }
 
     /// Notes the eviction of a resident buffer that was taken out of the order. Returns it if it is removed: it has no holder.
-    private mutating func evicted(_ slot: Int) -> BufferID? {
+    mutating func evicted(_ slot: Int) -> BufferID? {
         let record = buffers[slot]
         evictions += 1
         recentEvictions.evicted(variant(of: record).hashValue)
@@ -879,16 +541,7 @@ struct MemoryIndex {
     private mutating func evictForBytes() -> Int? {
         let anyUnheld = unheldResidents > 0
         let all = [Pool.memfds, Pool.broker] + pools.values
-        // Held ones stand aside, so that the next lowest is another.
-        while true {
-            let priorities = all.compactMap { pool in order.lowestPriority(in: pool).map { (pool, $0) } }
-            guard let (pool, _) = priorities.min(by: { $0.1 < $1.1 }) else { break }
-            if let slot = order.evictFirst(from: pool, isHeld: { anyUnheld && buffers[$0].holders != 0 }) {
-                return slot
-            }
-        }
-        for pool in all { if let slot = order.evictHeld(from: pool) { return slot } }
-        return nil
+        return order.evict(fromAny: all) { anyUnheld && buffers[$0].holders != 0 }
     }
 
     /// Returns the evictions since the last call, if `notesEvictions`.
@@ -992,105 +645,5 @@ struct MemoryIndex {
         validity.end(original.key)
         contents[original.content].originals.remove(slot)
         if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
-    }
-
-    // MARK: Invariants
-
-    var orphanHolders: [(buffer: BufferID, holders: Int)] { orphans.map { ($0.key, $0.value.holders) } }
-
-    /// Returns the first invariant that does not hold; nil when all hold. Visits every record once or twice.
-    func brokenInvariant() -> String? {
-        if let broken = brokenBuffers() ?? brokenContents() ?? brokenOriginals() { return broken }
-        if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
-        if let broken = segments.brokenInvariant() { return "segments: \(broken)" }
-        if let broken = brokenPlaces() { return broken }
-        if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
-            return "damage of a buffer that may have none"
-        }
-        let owners = keys { _ in true }.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
-        if owners != owned { return "owners" }
-        if reservedBytes < 0 { return "reserved bytes" }
-        if mustEvict, reservedBytes <= limit { return "more than the budget" }
-        return validity.brokenInvariant { key, buffer in
-            guard let record = buffers[buffer], record.isResident, record.holders > 0 else { return false }
-            return originals[key]?.content == record.content
-        }
-    }
-
-    private func brokenBuffers() -> String? {
-        let buffers = Array(buffers)
-        let (resident, evicted) = (buffers.filter(\.isResident), buffers.filter { !$0.isResident })
-        let (unheld, shared) = (resident.filter { $0.holders == 0 }, buffers.filter(\.isShared))
-        func bytes(_ entries: [BufferEntry]) -> Int { entries.reduce(0) { $0 + $1.bytes } }
-        if evicted.contains(where: { $0.holders == 0 }) { return "an evicted buffer without a holder" }
-        if shared.contains(where: { $0.home == .memfd || $0.holders == 0 }) {
-            return "a memfd besides that nobody needs"
-        }
-        if buffers.contains(where: { buffer(variant(of: $0), in: $0.content) != $0.key }) {
-            return "a buffer that cannot be found"
-        }
-        if buffers.contains(where: isSpare) { return "a spare buffer" }
-        if resident.reduce(0, { $0 + $1.charge }) != residentBytes { return "resident bytes" }
-        if bytes(buffers.filter { $0.holders > 0 }) != heldBytes { return "held bytes" }
-        if bytes(evicted) != evictedBytes { return "evicted bytes" }
-        if resident.count != entries { return "order of eviction" }
-        if unheld.count != unheldResidents || unheld.count(where: { $0.home == .memfd }) != unheldMemfds {
-            return "unheld residents"
-        }
-        if buffers.count(where: { $0.home == .memfd }) != memfds { return "number of memfds" }
-        if forms.reduce(0, { $0 + $1.uses }) != buffers.count { return "uses of forms" }
-        return shared.count == sharedBuffers && bytes(shared) == sharedBytes ? nil : "shared buffers"
-    }
-
-    private func brokenPlaces() -> String? {
-        var (placed, orphansPlaced) = (0, 0)
-        for buffer in buffers {
-            guard let place = buffer.place else { continue }
-            placed += 1
-            guard let piece = segments.piece(at: place), piece.buffer == buffer.key,
-                Int(piece.count) * SegmentSpace.unit == buffer.charge, piece.isHeld == (buffer.holders > 0)
-            else { return "a place of another buffer" }
-        }
-        for (buffer, orphan) in orphans {
-            if buffers.slot(of: buffer) != nil || orphan.holders <= 0 { return "a buffer without a record" }
-            guard let place = orphan.place else { continue }
-            guard let piece = segments.piece(at: place), piece.buffer == buffer, piece.isHeld
-            else { return "a place of a removed buffer" }
-            orphansPlaced += 1
-        }
-        if orphans.values.reduce(0, { $0 + $1.bytes }) != orphanBytes { return "bytes of buffers without a record" }
-        if placed != placedBuffers { return "number of buffers in segments" }
-        if orphanMemfds != orphans.count - orphansPlaced { return "memfds without a record" }
-        return segments.imageCount == placed + orphansPlaced ? nil : "an image in a segment without a buffer"
-    }
-
-    private func brokenContents() -> String? {
-        if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
-        let texts = contents.reduce(0) { $0 + Self.size(of: $1.header) + $1.textBytes }
-        if texts != textBytes { return "bytes of texts" }
-        let ofOriginals = contents.allSatisfy { content in
-            content.originals.reduce(0) { $0 + originals[$1].textBytes } == content.textBytes
-        }
-        if !ofOriginals { return "bytes of a content's texts" }
-        if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
-        return contents.reduce(0) { $0 + $1.originals.count } == originals.count ? nil : "number of originals"
-    }
-
-    private func brokenOriginals() -> String? {
-        var byURL: [SourceURL: Set<OriginalKey>] = [:]
-        for original in originals {
-            if !contents[original.content].originals.contains(where: { originals[$0].key == original.key }) {
-                return "an original without content"
-            }
-            if original.key.url != original.origin.url { return "an original under another URL" }
-            byURL[original.key.url, default: []].insert(original.key)
-        }
-        if urls.count != byURL.count { return "number of URLs" }
-        return byURL.contains { Set(keys(at: $0)) != $1 || keys(at: $0).count != $1.count }
-            ? "originals of a URL" : nil
-    }
-
-    private func variant(of record: BufferEntry) -> VariantKey {
-        VariantKey(content: contents[record.content].key, form: form(of: record))
     }
 }
