@@ -74,6 +74,15 @@ def test_odd_requests(bus: Bus, files: pathlib.Path) -> None:
         bus.client.call("Dequeue", "(u)", handle)
 
 
+def made_before(bus: Bus, uris: List[str], others: List[str]) -> int:
+    """Returns the number of thumbnails whose files are older than the newest one of others.
+
+    The files show in which order the service makes them, also where this process reads its signals late.
+    """
+    newest = max(bus.thumbnail(uri).stat().st_mtime_ns for uri in others)
+    return sum(bus.thumbnail(uri).stat().st_mtime_ns < newest for uri in uris)
+
+
 def test_full_queue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     """The queue has room for 100,000 URIs, and one client for half of them; it is free again afterwards."""
     uri, other, third = draw(files / "a.png"), bus.connect(), bus.connect()
@@ -143,8 +152,8 @@ def test_disconnected_clients(bus: Bus, broker: Broker, files: pathlib.Path) -> 
     handle = bus.client.queue(few)
     resume(broker)
     bus.client.finish(handle)
-    assert len(list(bus.cache.glob("normal/*.png"))) < 60 + 16 + 20
     eventually(lambda: len(list(bus.cache.glob("normal/*.png"))) == 260)
+    assert made_before(bus, many, few) < 16 + 20
 
 
 def test_disconnected_clients_in_full_queue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
@@ -173,12 +182,12 @@ def test_turns(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     handle = other.queue(few, scheduler="foreground")
     resume(broker)
     assert len(other.finish(handle)) == 4
-    done = len(bus.client.of(handles[0], "Ready")) + len(bus.client.of(handles[1], "Ready"))
-    assert done < 50
     for own in handles:
         bus.client.finish(own)
-    assert len(third.of(background, "Ready")) <= 10
     third.finish(background)
+    assert made_before(bus, many, few) < 50
+    # Eight of them are in flight at most, and a late thread may finish the last of the others.
+    assert made_before(bus, late, many) < 16
     # Both handles of the client took turns, too.
     order = [received.handle for received in bus.client.signals if received.name == "Ready"]
     assert 30 < order[:100].count(handles[0]) < 70
@@ -187,7 +196,8 @@ def test_turns(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
 def test_end(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     """The service ends without work, and the bus starts it again. A second one refuses to run."""
     uri = draw(files / "a.png")
-    command = [*UNPRIVILEGED, str(PROGRAM), "--idle", "1"]
+    # Long enough for the second one to find it.
+    command = [*UNPRIVILEGED, str(PROGRAM), "--idle", "5"]
     first = subprocess.Popen(command, env=bus.environment)
     eventually(lambda: bus.service_process() == first.pid)
     second = subprocess.run(command, env=bus.environment, stderr=subprocess.PIPE, text=True, timeout=20)
