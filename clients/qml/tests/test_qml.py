@@ -148,23 +148,26 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
         assert program.status("RssShmem") < 80 << 10
         memory = program.status("RssAnon")
         scrolls = [(0, 2000, 1500), (2000, 200_000, 2500), (200_000, 196_000, 2500), (196_000, 245_000, 1500)]
-        seen = pictures = 0
-        for step, (start, end, duration) in enumerate(scrolls):
-            program.eval(f"scroll.from = {start}, scroll.to = {end}, scroll.duration = {duration}, scroll.start()")
-            while program.eval("scroll.running"):
-                pictures += check_rows(program.picture())[0]
-                seen += 1
-                if step == 2 and broker.process is not None and pictures > 0 and seen % 5 == 0:
-                    broker.stop("kill")
-                elif broker.process is None and seen % 5 == 4:
-                    broker.start()
+        seen = pictures = rounds = 0
+        # A busy machine takes fewer screenshots of each round.
+        while rounds < 10 and (seen <= 20 or pictures <= 50):
+            rounds += 1
+            for step, (start, end, duration) in enumerate(scrolls):
+                program.eval(f"scroll.from = {start}, scroll.to = {end}, scroll.duration = {duration}, scroll.start()")
+                while program.eval("scroll.running"):
+                    pictures += check_rows(program.picture())[0]
+                    seen += 1
+                    if step == 2 and broker.process is not None and pictures > 0 and seen % 5 == 0:
+                        broker.stop("kill")
+                    elif broker.process is None and seen % 5 == 4:
+                        broker.start()
         assert seen > 20 and pictures > 50, (seen, pictures)
         if broker.process is None:
             broker.start()
         # The rows in view are loaded at once, because the requests of those that were not in view any more have been cancelled.
         eventually(is_complete)
         assert program.eval("list.itemAtIndex(4903).image.status") == (ERROR if is_broken(4903) else READY)
-        assert len(numbers.requests) < ROWS / 2
+        assert len(numbers.requests) < rounds * ROWS / 2
         eventually(lambda: (broker.stats()["queued"], broker.stats()["running"]) == (0, 0))
         # Images that are kept take 64 MiB at most, and none is copied.
         assert program.status("RssShmem") < 80 << 10
@@ -221,7 +224,7 @@ def test_kept(screen: Screen, broker: Broker, origin: Origin) -> None:
     eventually(shows(program, RED, 400, 150))
     assert requests(broker) == before
     # afterAnimating comes before the frame in which the item requests its image.
-    assert program.eval("statuses.slice(0, 2)")[-1] == READY
+    eventually(lambda: READY in program.eval("statuses.slice(0, 2)"))
 
 
 # Errors
@@ -233,8 +236,7 @@ def test_error(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib
     eventually(shows(program, GREY, 200, 150))
     assert program.eval("[image.status, image.errorCode]") == [ERROR, "http-status"]
     assert "404" in program.eval("image.errorString")
-    program.eval("image.retry()")
-    assert program.eval("[image.status, image.errorCode]") == [LOADING, ""]
+    assert program.eval("(image.retry(), [image.status, image.errorCode])") == [LOADING, ""]
     eventually(lambda: program.eval("image.status") == ERROR)
     # Although it has failed recently.
     origin.add("/missing", plain(RED))
@@ -270,20 +272,30 @@ def test_resize(screen: Screen, broker: Broker, origin: Origin) -> None:
     """Only an item that has become larger than its image requests another one, when its size has settled."""
     url = origin.add("/resize", plain(RED, 800, 600))
     clock = origin.add("/clock", plain(BLUE, 800, 600))
-    program = screen.show(broker, IMAGE.format(f'source: "{url}"; fillMode: BrokerImage.PreserveAspectFit') + f"""
-        BrokerImage {{ id: clock; y: 550; width: 50; height: 50; fillMode: Image.PreserveAspectFit; source: "{clock}" }}
+    # Counts the pauses of the animation after which the size may have settled.
+    pauses = """
+        property real resized; property int pauses
+        onWidthChanged: { if (resized > 0 && Date.now() - resized > 100) pauses++; resized = Date.now() }"""
+    program = screen.show(broker, IMAGE.format(f'source: "{url}"; fillMode: BrokerImage.PreserveAspectFit' + pauses) + f"""
+        BrokerImage {{
+            id: clock; y: 550; width: 50; height: 50; fillMode: Image.PreserveAspectFit; source: "{clock}"
+            property int images; onImageChanged: images++
+        }}
         NumberAnimation {{ id: grow; target: image; properties: "width,height"; duration: 600 }}""")
     eventually(shows(program, RED, 200, 150))
     eventually(is_ready(program, "clock"))
     before = requests(broker)
-    program.eval("grow.to = 500, grow.start()")
+    program.eval("image.resized = image.pauses = 0, grow.to = 500, grow.start()")
     while program.eval("grow.running"):
         assert program.eval("image.status") == READY
         assert program.counts().get(RED, 0) >= 150 * 112
-    eventually(lambda: requests(broker) == before + 1)
     eventually(shows(program, RED, 500, 375))
-    before += 1
-    # Less, or more in a direction without effect, needs no request; that of an item that is resized afterwards would come after it.
+    # The request of an item that is resized afterwards comes after the last one of the image.
+    images = program.eval("(clock.width = clock.height = 55, clock.images)")
+    eventually(lambda: program.eval("clock.images") > images)
+    assert before + 2 <= requests(broker) <= before + 2 + program.eval("image.pauses")
+    before = requests(broker)
+    # Less, or more in a direction without effect, needs no request.
     for side, size in enumerate(["width = 100", "height = 100", "width = 600", "height = 550"], 60):
         program.eval(f"(image.{size}, clock.width = clock.height = {side})")
         before += 1 if size != "height = 550" else 2
@@ -411,25 +423,26 @@ def test_animation(screen: Screen, broker: Broker, origin: Origin) -> None:
     program.eval("image.visible = true")
     eventually(lambda: len(program.eval("frames")) > 3)
     # A new source begins again.
-    program.eval(f'(frames = [], image.source = "{url}?2")')
     origin.pages["/animation?2"] = origin.pages["/animation"]
-    assert program.eval("[image.currentFrame, image.frameCount]") == [0, 0]
+    assert program.eval(f'(image.source = "{url}?2", [image.currentFrame, image.frameCount])') == [0, 0]
 
 
 def test_loops(screen: Screen, broker: Broker, origin: Origin) -> None:
-    url = origin.add("/loops", animation(64, 48, 20, loop=2))
+    # Slow, so that a late frame does not skip the end of a loop.
+    url = origin.add("/loops", animation(64, 48, 200, loop=2))
+    origin.pages["/loops?endless"] = Page(animation(64, 48, 200))
     program = screen.show(broker, IMAGE.format(f'source: "{url}"') + FRAMES + f"""
         BrokerImage {{ id: clock; source: "{url}?endless"; property int ticks; onCurrentFrameChanged: ticks++ }}""")
-    origin.pages["/loops?endless"] = Page(animation(64, 48, 20))
-    eventually(lambda: program.eval("image.status") == READY)
-    eventually(lambda: program.eval("frames.length > 0 && image.currentFrame == 7"))
-    program.eval("clock.source = clock.source + '2'")
-    origin.pages["/loops?endless2"] = Page(animation(64, 48, 20))
+
+    def repeats() -> int:
+        frames = program.eval("frames")
+        return sum(1 for before, after in zip(frames, frames[1:]) if after < before)
+
+    eventually(lambda: repeats() == 1 and program.eval("image.currentFrame") == 7)
+    # A third loop would begin with the next frame.
     ticks = program.eval("clock.ticks")
-    eventually(lambda: program.eval("clock.ticks") > ticks + 24)
-    assert program.eval("image.currentFrame") == 7
-    frames = program.eval("frames")
-    assert sum(after < before for before, after in zip(frames, frames[1:])) == 1, frames
+    eventually(lambda: program.eval("clock.ticks") > ticks + 4)
+    assert repeats() == 1 and program.eval("image.currentFrame") == 7
 
 
 def test_parts(screen: Screen, broker: Broker, origin: Origin) -> None:
