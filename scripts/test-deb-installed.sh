@@ -34,6 +34,13 @@ start_broker() {
 stop_broker() {
     kill "$broker"
     wait "$broker" || true
+    # Its helpers exit after it, and the user cannot be removed before.
+    local user
+    user=$(id -u imgbroker)
+    for ((try = 0; try < 200; try++)); do
+        grep -qs "^Uid:[[:space:]]*$user[[:space:]]" /proc/[0-9]*/status || break
+        sleep 0.1
+    done
 }
 # Prints where the image came from, of one that alice loads.
 source_of() { as alice imgbroker get "$url" "$@" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["source"])'; }

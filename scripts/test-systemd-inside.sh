@@ -95,8 +95,8 @@ if journal -o cat | grep -E '^<|secret'; then fail "the journal has the lines ab
 
 step "restart, crash and upgrade under load"
 for ((number = 0; number < 12; number++)); do as alice imgbroker get "$url/$number.png" >/dev/null; done
-# Images are stored after some time.
-until_true "the storage of the images" sh -c '[ "$(systemctl show -P NFileDescriptorStore imgbroker.service)" -ge 12 ]'
+# Images are stored after some time, and then a state that says what they are.
+until_true "the storage of the images" sh -c '[ "$(systemctl show -P NFileDescriptorStore imgbroker.service)" -ge 13 ]'
 loads=$(grep -c 'GET /[0-9]*.png' origin.log)
 python=$(command -v python3)
 as alice "$python" /srv/test-load.py "$url" 12 /srv/stop >load.log 2>load-failures.log &
@@ -115,7 +115,7 @@ former=$(property MainPID)
 systemctl restart imgbroker.service
 serves "a restart" "$former"
 former=$(property MainPID)
-until_true "the storage of the images" sh -c '[ "$(systemctl show -P NFileDescriptorStore imgbroker.service)" -ge 12 ]'
+until_true "the storage of the images" sh -c '[ "$(systemctl show -P NFileDescriptorStore imgbroker.service)" -ge 13 ]'
 kill -KILL "$former"
 serves "a crash" "$former"
 former=$(property MainPID)
@@ -169,7 +169,9 @@ systemctl --quiet stop imgbroker-exporter.service imgbroker.service 2>/dev/null
 equal "the stored descriptors after a stop" "$(property NFileDescriptorStore)" 0
 equal "the source after a stop" \
     "$(as alice imgbroker get "$url/0.png" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["source"])')" disk
-journal -p warning -o cat | grep -v 'worker is gone: outside' | grep 'event=' && fail "the journal has the warnings above"
+# The fork server may be late on a busy machine.
+journal -p warning -o cat | grep -v -e 'worker is gone: outside' -e 'the fork server has made no worker in time' | grep 'event=' &&
+    fail "the journal has the warnings above"
 kill "$origin"
 clean
 [[ ! -e /run/imgbroker.sock ]] || fail "the socket stays after the purge"
