@@ -41,6 +41,7 @@ class ScriptedBroker:
         self._listener.bind(path)
         self._listener.listen()
         self._connections: List[socket.socket] = []
+        self._players: List[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -48,12 +49,16 @@ class ScriptedBroker:
         """Stops it, and raises `AssertionError` if the client did not do what the script expects."""
         # Wakes the thread that accepts.
         self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(20)
         self._listener.close()
         for connection in self._connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+        # They close their sockets, of which the next test may count the descriptors.
+        for player in self._players:
+            player.join(20)
         os.unlink(self.path)
         if self._page is not None:
             self._page.close()
@@ -75,7 +80,9 @@ class ScriptedBroker:
                 return
             self._connections.append(connection)
             self.received.append([])
-            threading.Thread(target=self._play, args=(connection, script, self.received[-1]), daemon=True).start()
+            player = threading.Thread(target=self._play, args=(connection, script, self.received[-1]), daemon=True)
+            self._players.append(player)
+            player.start()
 
     def _play(self, connection: socket.socket, script: List[Fields], received: List[Fields]) -> None:
         identifier: Any = None

@@ -63,6 +63,9 @@ class Origin:
     def __init__(self) -> None:
         self.pages: Dict[str, Page] = {}
         self.requests: List[str] = []
+        #: The number of open connections.
+        self.connections = 0
+        lock = threading.Lock()
         origin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -70,7 +73,7 @@ class Origin:
                 origin.requests.append(self.path)
                 page = origin.pages.get(self.path, Page(b"", 404))
                 if page.gate is not None:
-                    page.gate.wait(30)
+                    page.gate.wait(120)
                 self.send_response(page.status)
                 for name, value in page.headers.items():
                     self.send_header(name, value)
@@ -86,7 +89,18 @@ class Origin:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            def process_request(self, request: Any, client_address: Any) -> None:
+                with lock:
+                    origin.connections += 1
+                super().process_request(request, client_address)
+
+            def shutdown_request(self, request: Any) -> None:
+                super().shutdown_request(request)
+                with lock:
+                    origin.connections -= 1
+
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

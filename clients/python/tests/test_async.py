@@ -18,9 +18,9 @@ Picture = Callable[..., bytes]
 Test = Callable[[imgbroker.AsyncClient], Coroutine[Any, Any, None]]
 
 
-def _run(broker: Broker, test: Test) -> None:
+def _run(broker: Broker, test: Test, **settings: Any) -> None:
     async def main() -> None:
-        async with imgbroker.AsyncClient(broker.socket) as client:
+        async with imgbroker.AsyncClient(broker.socket, **settings) as client:
             await asyncio.wait_for(test(client), 60)
 
     asyncio.run(main())
@@ -144,7 +144,7 @@ def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> No
         assert (await waiting).width == 8
 
     with broker:
-        _run(broker, test)
+        _run(broker, test, reconnect=20)
     eventually(lambda: broker.process is None)
 
 

@@ -425,13 +425,13 @@ def test_descriptors_and_threads_end_with_the_client(broker: Broker, origin: Ori
     client.close()
     del image
     # The origin is in this process, too.
-    eventually(lambda: open_descriptors() == before)
+    eventually(lambda: open_descriptors() <= before)
     other = imgbroker.Client(broker.socket)
     other.get(url)
     # Without `close`.
     del other, client
     gc.collect()
-    eventually(lambda: open_descriptors() == before and threading.active_count() == threads)
+    eventually(lambda: open_descriptors() <= before and threading.active_count() <= threads)
 
 
 @pytest.mark.parametrize("way", ["terminate", "kill"])
@@ -485,6 +485,7 @@ def test_full_descriptor_table(tmp_path: pathlib.Path, origin: Origin, picture: 
         first = client.get(urls[0])
         # The origin is in this process, and needs descriptors, too.
         assert client.prefetch(urls) == (3, 0)
+        eventually(lambda: origin.connections == 0)
         # The next descriptor would be above the limit.
         gap = os.dup(0)
         os.close(gap)
@@ -812,7 +813,7 @@ def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
 
         def is_closed() -> bool:
             client.flush()
-            return open_descriptors() == before + 4
+            return open_descriptors() <= before + 4
 
         eventually(is_closed)
 

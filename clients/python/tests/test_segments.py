@@ -450,6 +450,8 @@ def test_lost_descriptor_of_a_segment(broker: Broker, origin: Origin, picture: P
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with imgbroker.Client(broker.socket, keep_images=0) as client:
         assert client.prefetch(urls) == (2, 0)
+        # The origin is in this process, and needs descriptors, too.
+        eventually(lambda: origin.connections == 0)
         with socket.socket() as gap:
             lowest = gap.fileno()
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
