@@ -46,8 +46,12 @@ def check_page(browser, setting):
     check(browser.value("document.querySelectorAll('path.series').length") >= 10, "the charts have lines")
     check("archive.example" in browser.value("document.getElementById('findings').textContent"), "the slowest origin is named")
     if os.geteuid() == 0:
-        users = browser.value("document.querySelector('#users tbody th').textContent")
-        check(users == "uid 1001", "the user with most work is first")
+        # On a busy machine another user than the one with most requests may have most work.
+        first, works = browser.value("""[document.querySelector('#users tbody th').textContent,
+          Object.fromEntries(samples[samples.length - 1].stats.users.map((user) => ["uid " + user.uid, work([user])]))]""")
+        check({"uid 1000", "uid 1001", "uid 1002"} <= set(works), "all users are listed")
+        # Both parts of the work are rounded.
+        check(works[first] >= max(works.values()) - 2, "the user with most work is first")
     check("killed from outside" in browser.value("document.getElementById('deaths').textContent"), "deaths have their cause")
     check(browser.value("document.querySelectorAll('#failures tbody tr').length") >= 3, "failures are listed by code")
     tiers = browser.value("document.getElementById('tiers').textContent")
@@ -129,7 +133,8 @@ def main():
             setting.fill_shared_servers()
             setting.start_broker()
             setting.start_exporter("--thumbnails")
-            setting.start_load(SECONDS + 60)
+            # Until the end.
+            setting.start_load(600)
             browser = Browser()
             deadline = time.monotonic() + 20
             while not setting.workers() and time.monotonic() < deadline:

@@ -25,6 +25,18 @@ def requests(screen):
     return int(found[1]) if found else -1
 
 
+def still_requests(screen):
+    """Returns the number of requests when two captures show the same: a frame comes in pieces."""
+    shown = [-1]
+
+    def is_still():
+        shown.append(requests(screen))
+        return shown[-1] >= 0 and shown[-1] == shown[-2]
+
+    screen.wait("the figures stand still", is_still)
+    return shown[-1]
+
+
 def is_drawn(screen, columns, rows):
     """Whether the view fills a window of this size."""
     lines = screen.lines()
@@ -61,7 +73,8 @@ def start(screen, setting, options=""):
 
 
 def check_figures(screen, setting):
-    check(is_drawn(screen, 80, 24), "the view fills 80 × 24")
+    screen.wait("the view fills 80 × 24", lambda: is_drawn(screen, 80, 24))
+    check(True, "the view fills 80 × 24")
     first = requests(screen)
     screen.wait("the figures change under load", lambda: requests(screen) > first)
     check(True, "the figures change under load")
@@ -84,13 +97,13 @@ def check_sizes(screen):
 def check_keys(screen, setting):
     screen.type("p")
     screen.wait("the view is paused", lambda: "PAUSED" in screen.lines()[0])
-    shown = requests(screen)
+    shown = still_requests(screen)
     more = setting.stats()["requests"] + 100
     screen.wait("the broker goes on", lambda: setting.stats()["requests"] > more)
-    check(requests(screen) == shown, "the figures stand still while the view is paused")
+    check(still_requests(screen) == shown, "the figures stand still while the view is paused")
     screen.resize(100, 30)
     screen.wait("a paused view fills the window", lambda: is_drawn(screen, 100, 30))
-    check(requests(screen) == shown, "they do so after a resize")
+    check(still_requests(screen) == shown, "they do so after a resize")
     screen.resize(80, 24)
     screen.type("Space")
     screen.wait("the view goes on", lambda: "PAUSED" not in screen.text() and requests(screen) > more)
@@ -120,16 +133,19 @@ def check_stop(screen, terminal):
 
 
 def check_restart(screen, setting):
+    former = screen.wait("the figures are shown", lambda: max(0, requests(screen)))
     setting.stop_broker()
     screen.wait("the view misses the broker", lambda: "RECONNECTING" in screen.lines()[0])
-    check("no broker answers" in screen.text(), "the view tells why")
+    screen.wait("the view tells why", lambda: "no broker answers" in screen.text())
+    check(True, "the view tells why")
     screen.resize(90, 26)
     screen.wait("a view without a broker fills the window", lambda: is_drawn(screen, 90, 26))
     screen.resize(80, 24)
     setting.start_broker()
     screen.wait("the view finds the broker again", lambda: "RECONNECTING" not in screen.text() and is_drawn(screen, 80, 24))
-    setting.start_load(60)
-    first = requests(screen)
+    screen.wait("the figures are those of the new broker", lambda: 0 <= requests(screen) < former)
+    first = still_requests(screen)
+    setting.start_load(600)
     screen.wait("the figures go on", lambda: requests(screen) > first)
     check(True, "the figures of a new broker are shown")
 
@@ -174,7 +190,8 @@ def main():
         setting, screen = Setting(folder), None
         try:
             setting.start_broker()
-            setting.start_load(120)
+            # Until its broker ends.
+            setting.start_load(600)
             screen = Screen(80, 24)
             terminal = Terminal(screen, folder)
             start(screen, setting)
