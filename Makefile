@@ -110,7 +110,8 @@ for_addresses := IMGBROKER_TEST_TARGETS="FuzzTests HTTPCachingTests HTTPValuesTe
 for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests:Support,Commands/ClientTests.swift,Commands/ClientAsyncTests.swift,$\
 	Requests/CoalescingTests.swift,Requests/CancelTests.swift SharedCacheTests imgfetchTests ImageDecodingTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
-sanitized_tests := IMGBROKER_TEST_PRODUCTS="$(CURDIR)/.build/debug" scripts/run-tests.sh
+# Their folder itself, because each build makes the link .build/debug anew.
+sanitized_tests := IMGBROKER_TEST_PRODUCTS="$$(realpath .build/debug)" scripts/run-tests.sh
 
 .PHONY: test-sanitized
 test-sanitized: test-addresses test-threads ## Tests that work with the address and the thread sanitizer

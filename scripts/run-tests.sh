@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The folder itself, because each build makes the link anew, while tests start programs beside them.
+folder=$(realpath "${BUILD:-.build}/debug")
 log=.build/logs/${IMGBROKER_GROUP:-tests}.swift-test
 minutes=20
 # Suites that measure time or processor time, or that affect the whole machine: they run with nothing beside them.
@@ -23,7 +25,7 @@ export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((3 * $(nproc)))
 mkdir -p .build/logs
 status=0
 # Not `swift test`, which locks the build folder, or fails where another process has locked it.
-NO_COLOR=1 timeout "${minutes}m" "$PWD/${BUILD:-.build}/debug/imgbrokerPackageTests.xctest" --testing-library swift-testing "$@" 2>&1 | tee "$log" |
+NO_COLOR=1 timeout "${minutes}m" "$folder/imgbrokerPackageTests.xctest" --testing-library swift-testing "$@" 2>&1 | tee "$log" |
     grep -a --line-buffered -E '^[✔✘] Suite .* after ' || status=${PIPESTATUS[0]}
 if ((status == 124)); then
     echo "error: tests took longer than $minutes minutes. Started and not ended:"

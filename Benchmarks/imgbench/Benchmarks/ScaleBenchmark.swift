@@ -98,7 +98,7 @@ enum ScaleBenchmark {
             try broker.load(limit / 4, from: origin)
             let sockets = try (0..<limit / 4 - 20).map { _ in try broker.connect() }
             // A connection takes a descriptor when the broker has accepted it.
-            let end = Date.now.addingTimeInterval(10)
+            let end = Date.now.addingTimeInterval(30)
             var used = 0
             repeat {
                 used = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(broker.pid)/fd").count

@@ -39,7 +39,7 @@ enum TierBenchmark {
             let tier = isShared ? ["--shared-tier", "memcached:127.0.0.1:\(server.port)"] : []
             let broker = try BrokerProcess(run.broker, ["--workers", "2"] + tier)
             let client = try broker.client()
-            for _ in 0..<5_000 where isShared {
+            for _ in 0..<30_000 where isShared {
                 if try client.stats().sharedServers.count == 1 { return broker }
                 usleep(1_000)
             }

@@ -17,7 +17,7 @@ extension BrokerProcess {
 
     /// Opens a bare connection as soon as the broker listens.
     func connect() throws -> Int32 {
-        for _ in 0..<5_000 {
+        for _ in 0..<30_000 {
             let socket = cecho_connect(socketPath)
             if socket >= 0 { return socket }
             usleep(1_000)
