@@ -118,6 +118,23 @@ void cprobe_pause(int waiting) {
     else for (int i = 0; i < 1000000; i++) word = 0;
 }
 
+static volatile int released;
+
+static void release(int signal) {
+    (void)signal;
+    released = 1;
+}
+
+void cprobe_expect_release(void) {
+    released = 0;
+    signal(SIGUSR1, release);
+}
+
+void cprobe_wait_for_release(void) {
+    // FUTEX_WAIT, which does not wait once the value has changed.
+    while (!released) syscall(SYS_futex, &released, 0, 0, NULL, NULL, 0);
+}
+
 size_t cprobe_fill_memory(void) {
     enum { step = 1 << 20 };
     struct piece {

@@ -12,6 +12,7 @@ import WorkerProtocol
 ///
 ///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
 ///     keep WIDTH HEIGHT VALUE     the same, and keeps the descriptor
+///     hold WIDTH HEIGHT VALUE     the same as `good`, but waits for SIGUSR1 before it fills the pixels
 ///     claim DIGEST WIDTH HEIGHT VALUE     the same as `good`, but says that the bytes have another digest
 ///     ATTACK ...                  any other word; a refused attack is reported as a decoding error
 ///
@@ -165,6 +166,11 @@ struct Attacker {
             guard let output = try begin(job, width: numbers[0], height: numbers[1]) else { return }
             try fill(output, job, with: UInt8(truncatingIfNeeded: numbers[2]))
             if words[0] == "keep" { kept = output }
+        case "hold":
+            cprobe_expect_release()
+            guard let output = try begin(job, width: numbers[0], height: numbers[1]) else { return }
+            cprobe_wait_for_release()
+            try fill(output, job, with: UInt8(truncatingIfNeeded: numbers[2]))
         case "census": try refuse(job, census)
         case "stand": try stand(job, before: words[1])
         case "exit": _exit(3)

@@ -51,8 +51,10 @@ import Testing
         for number in 0..<20 { _ = try client.load(setting.url("/\(number % 12)")) }
         for path in ["/missing", "/missing", "/broken", "/error"] { _ = try client.failure(setting.url(path)) }
         _ = try client.failure("http://127.0.0.1:1/")
+        // A fork server that is starting has the name of a worker.
+        try setting.idle()
         setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
-        try setting.broker.wait(for: "the death is counted") { $0.workerDeaths[.outside] == 1 }
+        try setting.broker.wait(for: "the death is counted") { $0.workerDeaths.values.reduce(0, +) == 1 }
         let exporter = try RunningExporter(setting.broker)
         #expect(try exporter.get("/health").status == 200)
         try setting.idle()
@@ -100,7 +102,9 @@ import Testing
         #expect(transfers == stats.histograms[.download]?.count)
         #expect(stats.users.map(\.uid) == [Int(geteuid())])
         #expect(stats.users.first?.requests == stats[.requests])
-        #expect(stats.lastDeaths.map(\.cause) == [.outside])
+        // On a busy machine it exits later than a second after its socket's end.
+        #expect(stats.lastDeaths.count == 1)
+        #expect(stats.lastDeaths.allSatisfy { [.outside, .deadline].contains($0.cause) })
         #expect(stats.runningJobs.values.reduce(0, +) == stats[.running])
     }
 

@@ -159,8 +159,8 @@ import Testing
             #expect(report[outcome] > 0, "\(outcome)")
         }
         report.expectNone(
-            .queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries, .memoryBytes,
-            .workerRestarts)
+            .queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries, .memoryBytes)
+        #expect(report.restartsBesidesSlow == 0, "\(report.lastDeaths)")
         try setting.broker.waitForSettledDescriptors(descriptors)
         let grown = setting.broker.status.residentBytes - bytes
         #expect(grown < Self.tolerance, "grown by \(grown) bytes")

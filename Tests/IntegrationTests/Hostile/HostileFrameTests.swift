@@ -263,8 +263,9 @@ private final class MalformedFrames {
         let report = try settle()
         try broker.waitForSettledDescriptors(warm)
         // The good client holds a lease of the cleared image.
-        report.expectNone(.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts)
-        for worker in workers { #expect(worker.isAlive) }
+        report.expectNone(.reservedBytes, .evictedLeasedBytes, .memoryEntries)
+        #expect(report.restartsBesidesSlow == 0, "\(report.lastDeaths)")
+        #expect(workers.count { !$0.isAlive } <= report[.workerRestarts])
         #expect(broker.status.residentBytes - memory < Self.tolerance)
         #expect(try broker.stop() == .status(0))
     }

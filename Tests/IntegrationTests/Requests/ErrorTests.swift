@@ -106,7 +106,7 @@ import Testing
         let report = try setting.idle()
         #expect(report[.failed] == Self.cases.count + 1)
         #expect(report.failures.values.reduce(0, +) == Self.cases.count + 1)
-        #expect(report[.workerRestarts, .reservedBytes] == [0, 0])
+        #expect((report.restartsBesidesSlow, report[.reservedBytes]) == (0, 0))
         #expect(setting.origin.statistics("/loop").requests == 6)
         #expect(try client.failure("").code == .badRequest)
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {

@@ -192,6 +192,12 @@ extension StatsReport {
         ([first, second] + others).map { self[$0] }
     }
 
+    /// The number of workers that were replaced, without those that were slow at one of several small images, which may happen on
+    /// a busy machine.
+    var restartsBesidesSlow: Int {
+        self[.workerRestarts] - lastDeaths.count { $0.reason.contains("one of several small images") }
+    }
+
     /// The number of requests that have ended.
     var ended: Int { StatsReport.Figure.outcomes.reduce(0) { $0 + self[$1] } }
 }

@@ -39,8 +39,16 @@ final class AttackedSetting {
 
     func url(_ path: String) -> String { origin.url("/" + path) }
 
+    /// Waits until all workers, the spares included, are ready and nothing is queued or running.
     @discardableResult
-    func idle() throws -> StatsReport { try broker.waitUntilIdle(workers: workers) }
+    func idle() throws -> StatsReport {
+        try broker.waitUntilIdle(workers: workers)
+        // The worker that was started first gets the next job only if it is ready.
+        try broker.wait(for: "no decoder is starting") { report in
+            !report.workerProcesses.contains { $0.kind == "decode" && $0.state == "starting" }
+        }
+        return try broker.waitUntilIdle(workers: workers)
+    }
 
     /// Loads an image whose bytes are `value`, and expects it from `source`.
     func loadGood(_ value: Int, from source: ImageReply.Source) throws {
@@ -199,8 +207,8 @@ final class AttackedSetting {
         }
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
-        // A spare may have been killed before it was ready.
-        #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside || $0 == .notStarted })
+        // A spare may have been killed before it was ready. On a busy machine one exits later than a second after its socket's end.
+        #expect(report.workerDeaths.keys.allSatisfy { [.outside, .notStarted, .deadline].contains($0) })
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
         try setting.loadGood(7, from: .network)
     }

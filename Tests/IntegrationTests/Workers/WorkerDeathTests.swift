@@ -44,24 +44,25 @@ import Testing
         #expect(killed >= 9)
         for (client, id, number) in asked { #expect(try client.picture(answering: id) == tile(number, side: 80)) }
         let report = try setting.idle()
-        #expect(report[.workerRestarts, .failed, .reservedBytes] == [killed, 0, 0])
+        // On a busy machine the broker itself may have killed a slow one, which had the signal besides or not.
+        let (restarts, slow) = (report[.workerRestarts], report.workerDeaths[.deadline] ?? 0)
+        #expect((restarts - slow...restarts).contains(killed))
+        #expect(report[.failed, .reservedBytes] == [0, 0])
         for client in clients { client.close() }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
 
     @Test func twoCrashesFailTheImage() throws {
-        let file = TestPNG.blank(width: 7000, height: 7000)
-        let setting = try Setting(workers: 1, routes: ["/bad": .ok(file), "/good": png(tile(2))])
+        let (setting, bad) = (try AttackedSetting(), "hold/512/512/1")
         try setting.idle()
         let warm = try setting.broker.settledDescriptors()
-        let client = try setting.client()
-        let other = try setting.client()
-        let id = try client.get(setting.url("/bad"))
-        let joined = try other.get(setting.url("/bad"))
+        let (client, other) = (try RawClient(setting.broker.socketPath), try RawClient(setting.broker.socketPath))
+        let id = try client.get(setting.url(bad))
+        let joined = try other.get(setting.url(bad))
         for signal in [SIGSEGV, SIGABRT] {
-            // The output is reserved: the decoding is in progress.
-            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 196_000_000 }
+            // The output is reserved: the decoding is in progress, and ends only by the signal.
+            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 1 << 20 }
             setting.broker.signal(try setting.broker.busyWorker(.decode), signal)
             try setting.broker.wait(for: "it is gone") {
                 $0[.workerRestarts] == (signal == SIGSEGV ? 1 : 2)
@@ -70,7 +71,7 @@ import Testing
         for error in [try client.answer(to: id).error, try other.answer(to: joined).error] {
             #expect((error?.code, error?.isRetryable) == (.decoderCrashed, false))
         }
-        #expect(try client.picture(of: setting.url("/good")) == tile(2))
+        #expect(try client.bytes(of: client.load(setting.url("good/8/8/2"))) == [UInt8](repeating: 2, count: 256))
         let report = try setting.idle()
         #expect((report[.reservedBytes], report[.failed], report.workerDeaths) == (0, 2, [.signal: 2]))
         // The original of the bad image stays, and the original and pixels of the good one.
@@ -78,47 +79,67 @@ import Testing
         for client in [client, other] { client.close() }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
         try setting.broker.waitForSettledDescriptors(warm, images: 3)
-        #expect(setting.origin.statistics("/bad").requests == 1)
+        #expect(setting.origin.statistics("/" + bad).requests == 1)
     }
 
     /// One crash is retried. Kills from outside never count against the image.
     @Test(arguments: [(SIGSEGV, 1, DeathCause.signal), (SIGKILL, 5, .outside)])
     func deathsThatAreRetried(signal: Int32, count: Int, cause: DeathCause) throws {
-        let file = TestPNG.blank(width: 5000, height: 5000)
-        let (setting, client) = try Setting(workers: 1, routes: ["/a": .ok(file)]).withClient()
+        let setting = try AttackedSetting()
         try setting.idle()
-        let id = try client.get(setting.url("/a"))
-        for restarts in 1...count {
+        let id = try setting.client.get(setting.url("hold/512/512/7"))
+        /// Sends a signal to the worker that decodes, which waits for one.
+        func send(_ signal: Int32) throws {
             // The output is reserved: the decoding is in progress.
-            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 100_000_000 }
+            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 1 << 20 }
             setting.broker.signal(try setting.broker.busyWorker(.decode), signal)
+        }
+        for restarts in 1...count {
+            try send(signal)
             try setting.broker.wait(for: "the worker is replaced") { $0[.workerRestarts] == restarts }
         }
-        #expect(try client.answer(to: id).image().bytes == 100_000_000)
+        try send(SIGUSR1)
+        let answer = try setting.client.answer(to: id)
+        #expect(try setting.client.bytes(of: answer) == [UInt8](repeating: 7, count: 1 << 20))
         let report = try setting.idle()
-        #expect((report[.workerRestarts, .reservedBytes], report.workerDeaths) == ([count, 0], [cause: count]))
+        #expect(report[.workerRestarts, .reservedBytes] == [count, 0])
+        // On a busy machine one exits later than a second after its socket's end.
+        #expect(report.workerDeaths.keys.allSatisfy { $0 == cause || $0 == .deadline })
+        #expect(report.workerDeaths.values.reduce(0, +) == count)
     }
 
     @Test func stoppedDecodeWorkerIsReplaced() throws {
-        // Of different widths, because equal bytes would share one decoding.
-        let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
-        let (setting, client) = try Setting(
-            ["--decode-deadline", "10"], workers: 2,
-            routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))]
-        ).withClient()
+        let (setting, client) = try Setting(["--decode-deadline", "10"], workers: 2) { request in
+            Int(request.path.dropFirst()).map { .ok(TestPNG.blank(width: $0, height: 5000)) } ?? png(tile(3))
+        }.withClient()
         try setting.idle()
-        let begun = Instant.now
-        let big = try ["/1", "/2"].map { try client.get(setting.url($0), #""delivery":"none""#) }
-        var standing: [ProcessStatus] = []
-        for _ in big {
+        var (begun, width) = (Instant.now, 5000)
+        var (big, standing): ([Int], [ProcessStatus]) = ([], [])
+        try eventually("two workers are stopped while they decode") {
+            begun = .now
+            // Of different widths, because equal bytes would share one decoding.
+            width += 8
+            let ended = try setting.broker.stats().ended
+            let id = try client.get(setting.url("/\(width)"), #""delivery":"none""#)
             var worker: ProcessStatus?
-            try eventually("a decoding runs") {
+            try eventually("a decoding runs, or has ended") {
                 worker = setting.broker.busyWorkers(.decode).first { !standing.contains($0) }
-                return worker != nil
+                return try worker != nil || setting.broker.stats().ended > ended
             }
-            let found = try #require(worker)
-            try setting.broker.stop(found)
-            standing.append(found)
+            if let worker {
+                try setting.broker.stop(worker)
+                // What the worker has sent before was read before the second request for statistics.
+                _ = try setting.broker.stats()
+                if try setting.broker.stats()[.running] == standing.count + 1 {
+                    big.append(id)
+                    standing.append(worker)
+                    return standing.count == 2
+                }
+                setting.broker.signal(worker, SIGCONT)
+            }
+            // The decoding has ended before its worker was stopped.
+            _ = try client.answer(to: id).image()
+            return false
         }
         // The spare takes no job while two workers are busy.
         #expect(try client.picture(answering: client.get(setting.url("/small"))) == tile(3))
