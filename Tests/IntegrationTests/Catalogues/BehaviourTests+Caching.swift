@@ -13,11 +13,13 @@ extension BehaviourTests {
         let setting = try DiskSetting()
         #expect(try setting.load(1).picture == flat(1))
         try setting.wait(for: .on, entries: 1)
+        // The entry may be counted before it is kept.
+        try setting.broker.wait(for: "memory has the pixels alone") { $0[.memoryEntries] == 1 }
         let small = try setting.load(1, thumbnail)
         #expect(small.picture == flat(1, width: 20, height: 20))
         // An original that is on disk is read from there.
         #expect(small.source == .disk)
-        try setting.restart()
+        try setting.restartUntilReady()
         let other = try setting.load(1, #""variant":{"width":10}"#)
         #expect(other.picture == flat(1, width: 10, height: 10))
         #expect(other.source == .disk)
@@ -107,7 +109,7 @@ extension BehaviourTests {
             try setting.wait(for: .on, entries: number + 1)
         }
         // A hit of the restarted broker makes the oldest entry the most recent.
-        try setting.restart()
+        try setting.restartUntilReady()
         #expect(try setting.load(0).source == .disk)
         _ = try setting.load(4)
         let left = [true, false, true, true, true]
@@ -134,7 +136,7 @@ extension BehaviourTests {
                 #expect(try incoming.image().source == (run == 0 ? .network : .disk), "\(target.prefix(40))")
             }
             try setting.wait(for: .on, entries: targets.count)
-            if run == 0 { try setting.restart() }
+            if run == 0 { try setting.restartUntilReady() }
         }
         #expect(setting.files("originals").count == targets.count)
         for path in setting.files("originals") {

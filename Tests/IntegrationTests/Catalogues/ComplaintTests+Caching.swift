@@ -37,7 +37,7 @@ extension ComplaintTests {
         let url = setting.origin.url("/a")
         #expect(try setting.client.bytes(of: setting.client.load(url, #""as":"original""#)) == Self.damaged(flat(1)))
         try setting.wait(for: .on, entries: 1)
-        try setting.restart()
+        try setting.restartUntilReady()
         if isMended {
             #expect(try setting.client.picture(of: url) == flat(1))
             try setting.wait(for: .on, entries: 1)
@@ -82,7 +82,7 @@ extension ComplaintTests {
             if source == .disk { break }
             try eventually("the original is on disk") { setting.files("originals").count == 1 }
             try setting.wait(for: .on)
-            try setting.restart()
+            try setting.restartUntilReady()
         }
         let path = try #require(setting.files("originals").first)
         let stored = try #require(FileManager.default.contents(atPath: path))
@@ -168,14 +168,20 @@ extension ComplaintTests {
         try setting.idle()
         let descriptors = try setting.broker.settledDescriptors()
         let id = try client.get(setting.url("/a"), #""progressive":true"#)
-        let part = try client.answer(to: id, orProgress: true).image()
-        #expect(!part.final)
-        try client.cancel(id)
+        let part = try client.answer(to: id, orProgress: true)
+        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
+        // On a busy machine another part may have come before.
+        let frames = [part] + (try client.frames(of: id))
+        #expect(frames.last?.error?.code == .cancelled)
+        let parts = try frames.dropLast().map { try $0.image() }
+        #expect(parts.allSatisfy { !$0.final })
         setting.origin.gate("/a").open()
-        #expect(try setting.idle()[.partialDecodes] == 1)
+        // One may have been in progress.
+        let decodes = try setting.idle()[.partialDecodes]
+        #expect((parts.count...parts.count + 1).contains(decodes))
         #expect(try client.nextIfThere() == nil)
-        // The client keeps the partial image until it releases it; nothing else remains.
-        try client.release([try #require(part.buffer)])
+        // The client keeps the partial images until it releases them; nothing else remains.
+        try client.release(try parts.map { try #require($0.buffer) })
         try setting.broker.wait(for: "no resource is left") {
             $0[.leasedBytes] == 0 && $0[.reservedBytes] == 0
         }

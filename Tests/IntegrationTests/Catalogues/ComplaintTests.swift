@@ -213,7 +213,7 @@ import WorkerProtocol
         try load(.memory, thumbnail)
         try setting.wait(for: .on)
         try eventually("the original is on disk") { try setting.isOnDisk(url) }
-        try setting.restart()
+        try setting.restartUntilReady()
         try load(.disk)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))
         #expect(setting.origin.statistics("/a").bytesSent == flat(1).png.count)

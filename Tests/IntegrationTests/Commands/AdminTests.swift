@@ -66,6 +66,8 @@ import WorkerProtocol
         for number in 1...3 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 3)
         #expect(setting.files("originals").count == (hasFiles ? 3 : 0))
+        // Entries may be counted before they are kept.
+        try setting.broker.wait(for: "memory has the pixels alone") { $0[.memoryEntries] == 3 }
         let memory = try client.stats()[.memoryBytes]
         #expect(try clear(#""tier":"all","olderThanSeconds":3600"#).removed == 0)
         #expect(try client.stats()[.memoryBytes] == memory)

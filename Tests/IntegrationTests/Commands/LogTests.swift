@@ -68,7 +68,7 @@ import WorkerProtocol
         let numbers = 0..<LogFlood.mostLines + 5
         for number in numbers { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: numbers.count)
-        try setting.restart()
+        try setting.restartUntilReady()
         // Of another size, they would be removed by the comparison with the index, without a line.
         for path in setting.files("originals") {
             let file = try FileHandle(forUpdating: URL(filePath: path))

@@ -110,7 +110,7 @@ import WorkerProtocol
         }
         #expect(try setting.client.stats()[.failed, .workerRestarts] == [0, 0])
         try setting.wait(for: .on, entries: 10)
-        try setting.restart()
+        try setting.restartUntilReady()
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
     }
 
@@ -166,7 +166,7 @@ import WorkerProtocol
         try setting.wait(for: .on)
         #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
         try eventually("the disk tier stores again") { try setting.isOnDisk(4) }
-        try setting.restart()
+        try setting.restartUntilReady()
         #expect(try setting.load(4).source == .disk)
         // Loaded and reloaded before.
         #expect(setting.downloads(4) == 2)

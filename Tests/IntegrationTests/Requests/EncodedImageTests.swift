@@ -44,7 +44,7 @@ import WorkerProtocol
         let first = try ask()
         let bytes = try setting.client.bytes(of: first)
         try setting.wait(for: .on, entries: 2)
-        try setting.restart()
+        try setting.restartUntilReady()
         let second = try ask()
         #expect(try (second.image().source, setting.client.bytes(of: second)) == (.disk, bytes))
         #expect(try second.image().placeholder == first.image().placeholder)

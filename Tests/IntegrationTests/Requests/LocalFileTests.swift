@@ -277,7 +277,7 @@ import WorkerProtocol
         let kept = try FileManager.default.subpathsOfDirectory(atPath: disk.cache)
             .compactMap { FileManager.default.contents(atPath: disk.cache + "/" + $0) }
         #expect(!kept.contains { $0.range(of: Data(picture.png.prefix(4000).suffix(1000))) != nil })
-        try disk.restart()
+        try disk.restartUntilReady()
         let second = try ask(file, #""variant":{"width":300}"#, by: disk.client)
         #expect(try (second.image().source, disk.client.picture(second)) == (.disk, shown))
         // A changed file has no raster.

@@ -60,7 +60,7 @@ import WorkerProtocol
         let bytes = try setting.client.bytes(of: try setting.client.load(setting.url(1), members))
         #expect(bytes.count == 1200)
         try setting.wait(for: .on, entries: 2)
-        try setting.restart()
+        try setting.restartUntilReady()
         let again = try setting.client.load(setting.url(1), members)
         #expect(try again.image().source == .disk)
         #expect(try setting.client.stats()[.decodes] == 0)

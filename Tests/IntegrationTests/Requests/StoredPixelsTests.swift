@@ -189,7 +189,7 @@ import WorkerProtocol
         #expect(try store(setting.url(1001), sealed, kept, by: setting.client) == nil)
         try eventually("they are on disk") { try setting.isOnDisk(setting.url(1001)) }
         #expect(try setting.isOnDisk(setting.url(1000)) == false)
-        try setting.restart()
+        try setting.restartUntilReady()
         let only = #""cache":"only-if-cached","#
         #expect(try setting.client.failure(setting.url(1000), #""cache":"only-if-cached""#).code == .notCached)
         let found = try setting.client.load(setting.url(1001), only + #""variant":{"alpha":"straight"}"#)

@@ -1,5 +1,6 @@
 import DiskRecords
 import IPCProtocol
+import IPCTransport
 import LinuxSystem
 import SystemValues
 import Testing
@@ -52,15 +53,20 @@ import class TestSupport.Mount
         let cache = try CacheProcess(directory)
         let originals = try fill(cache, 3000)
         let (again, new) = (originals[2999], TestOriginal(5000))
-        try cache.send(.clear(job: 1, olderThanSeconds: nil))
-        // Neither a use nor a confirmation keeps them.
-        try cache.send(.touch(keys: originals.suffix(1000).map(\.record.key)))
-        try cache.send(.update(originals[2998].record))
-        for original in [again, new] {
-            try cache.send(.keepOriginal(job: 2, original.record), [try sealed(original.bytes)])
+        // Sent together, because the clear may end before orders that come later.
+        func order(_ order: StoreOrder, _ descriptors: [FileDescriptor] = []) throws {
+            try cache.channel.enqueue(order, descriptors: descriptors)
         }
-        try cache.send(.keepRaster(job: 2, new.raster().record), [try sealed(new.raster().bytes)])
-        for original in originals.suffix(100) { try cache.send(.find(job: 3, keys: [original.record.key], form: nil)) }
+        try order(.clear(job: 1, olderThanSeconds: nil))
+        // Neither a use nor a confirmation keeps them.
+        try order(.touch(keys: originals.suffix(1000).map(\.record.key)))
+        try order(.update(originals[2998].record))
+        for original in [again, new] {
+            try order(.keepOriginal(job: 2, original.record), [try sealed(original.bytes)])
+        }
+        try order(.keepRaster(job: 2, new.raster().record), [try sealed(new.raster().bytes)])
+        for original in originals.suffix(100) { try order(.find(job: 3, keys: [original.record.key], form: nil)) }
+        try eventually { try cache.channel.flush() }
         var (missing, found, kept) = (0, 0, 0)
         var answersBefore: Int?
         var removed = 0

@@ -55,9 +55,12 @@ import WorkerProtocol
     @Test func `what the databases keep in memory is given back when nothing is asked for`() throws {
         let originals = (0..<150).map { TestOriginal($0, size: 10_000) }
         let cache = try start()
-        try cache.keepAll(originals)
         func resident() -> Int { cache.process.residentBytes ?? 0 }
-        let busy = resident()
+        // On a busy machine the last entries may be followed by quiet time.
+        let busy = try originals.reduce(0) {
+            try cache.keepAll([$1])
+            return max($0, resident())
+        }
         try eventually { resident() < busy - (1 << 20) }
         try cache.findAll(originals)
         try cache.close()
