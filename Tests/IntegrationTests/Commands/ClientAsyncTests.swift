@@ -90,8 +90,8 @@ import Testing
         let picture = png(tile(1, side: 64))
         let setting = try Setting { _ in
             picture.with {
-                $0.pieceBytes = picture.body.count / 20
-                // Progress comes at most every 50 ms.
+                $0.pieceBytes = picture.body.count / 40
+                // Progress comes at most every 50 ms, and less often on a busy machine.
                 $0.pauseMs = 60
             }
         }

@@ -124,7 +124,7 @@ import Testing
 
     @Test func silentOriginTimesOut() throws {
         let patient = try other.get(setting.url("/silent"))
-        try taken(1)
+        #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.requests == 1 })
         let error = try #require(try client.answer(to: client.get(setting.url("/silent"), #""timeoutMs":300"#)).error)
         #expect((error.code, error.isRetryable) == (.timeout, true))
         // The request with the longer timeout still waits, and others are served.
@@ -135,7 +135,8 @@ import Testing
     }
 
     @Test func stalledTransferTimesOut() throws {
-        #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":300"#).code == .timeout)
+        // Long enough for the request to reach the origin on a busy machine.
+        #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":5000"#).code == .timeout)
         #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
         try setting.broker.waitForSettledDescriptors(warm)
     }
@@ -147,15 +148,18 @@ import Testing
             let patient = try other.get(setting.url(path), #""timeoutMs":3000"#)
             try taken(2 * attempt + 1)
             let late = try client.get(setting.url(path), #""timeoutMs":10000,"totalTimeoutMs":700"#)
-            #expect(try client.answer(to: late).error?.code == .timeout)
+            let end = try client.answer(to: late)
             let answer = try other.answer(to: patient)
+            // On a machine without time for this test, most of the transfer preceded the second request.
+            if case .image = end.reply { continue }
+            #expect(end.error?.code == .timeout)
             #expect(setting.origin.statistics(path).requests == 1)
             // On a machine without time for the origin, the transfer was silent indeed.
             if answer.error?.code == .timeout, setting.origin.statistics(path).longestPauseMs > 1000 { continue }
             #expect(try other.picture(answer) == tile(7, side: 64))
             return
         }
-        Issue.record("the origin sent no body without pauses above a second")
+        Issue.record("no body took longer than the total timeout without pauses above a second")
     }
 
     @Test func totalTimeoutIncludesTheQueue() throws {

@@ -110,7 +110,8 @@ import WorkerProtocol
                 gate.open()
             })
         #expect(image.reply.final)
-        #expect(parts.count == 1 && parts[0].reply.final == false)
+        // On a busy machine others follow the first one before the gate is open.
+        #expect(!parts.isEmpty && parts.allSatisfy { !$0.reply.final })
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
         let held = setting.origin.gate("/b")
         let command = try RunningCommand(["get", setting.url("/b"), "--progressive"], setting.broker)

@@ -57,8 +57,13 @@ import WorkerProtocol
         #expect(run.failure?.received == body.count)
         #expect(run.body == body)
         #expect(worker.fileRequests == [1])
-        #expect(try worker.run(origin.url("/untagged")).failure?.received == 0)
-        #expect(worker.fileRequests == [1])
+        // On a busy machine a body takes long enough for a file before it is interrupted.
+        try eventually("an untagged body has no file") {
+            let before = worker.fileRequests
+            let untagged = try worker.run(origin.url("/untagged"))
+            #expect(untagged.failure?.received == 0)
+            return worker.fileRequests == before
+        }
     }
 
     /// Without a file, libcurl holds a large body back; nothing of it is lost, compressed or not.
