@@ -48,6 +48,9 @@ package struct ProcessStatus: Hashable, Sendable {
     /// Its processor time in hundredths of a second.
     package var processorTime: Int { (figure(14) ?? 0) + (figure(15) ?? 0) }
 
+    /// The id of its parent; nil when it does not exist.
+    package var parent: Int32? { figure(4).map { Int32($0) } }
+
     /// The number of its minor page faults.
     package var minorFaults: Int? { figure(10) }
 

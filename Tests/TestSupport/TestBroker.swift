@@ -183,7 +183,7 @@ package final class TestBroker {
     /// Sends a signal to one of its workers, if it still exists.
     package func signal(_ worker: ProcessStatus, _ signal: Int32) {
         // It stays a child until the broker has reaped it, so its id cannot belong to another process.
-        if status.children.contains(worker) { kill(worker.pid, signal) }
+        if worker.parent == status.pid { kill(worker.pid, signal) }
     }
 
     /// Stops all workers of a kind with SIGSTOP, the spare included.

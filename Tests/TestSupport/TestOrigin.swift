@@ -20,7 +20,9 @@ package final class TestOrigin: Sendable {
     package func requests(_ path: String) -> [LocalOrigin.Request] { origin.requests(path) }
     package func statistics(_ path: String) -> LocalOrigin.Statistics { origin.statistics(path) }
     package func gate(_ path: String) -> LocalOrigin.Gate { origin.gate(path) }
-    package func wait(for path: String, seconds: Double = 10, until isTrue: (LocalOrigin.Statistics) -> Bool) -> Bool {
+    package func wait(
+        for path: String, seconds: Double = patience, until isTrue: (LocalOrigin.Statistics) -> Bool
+    ) -> Bool {
         origin.wait(for: path, seconds: seconds, until: isTrue)
     }
 

@@ -70,13 +70,11 @@ import Testing
         return id
     }
 
-    private var descriptors: Int { setting.broker.descriptorsBesidesHelpers }
-
     /// It is sent over itself, so that nobody closes it, and its other end reads nothing.
     @Test func `a dead connection is closed after an upgrade, too`() throws {
         #expect(try admin.ask("upgrade").error == nil)
         try setting.idle()
-        let before = descriptors
+        let before = try setting.broker.settledDescriptors()
         do {
             let dead = try setting.client(as: 20_042)
             try dead.die(afterRequests: 2000)
@@ -84,7 +82,7 @@ import Testing
         }
         #expect(try admin.ask("upgrade").error == nil)
         try setting.idle()
-        try eventually("it is closed") { descriptors == before }
+        try setting.broker.waitForSettledDescriptors(before)
     }
 
     @Test func `images in a connection of a departed client count until its other end is closed`() throws {
@@ -97,14 +95,15 @@ import Testing
         // The image's memfd is the client's alone afterwards.
         #expect(try admin.ask("upgrade").error == nil)
         try setting.idle()
-        let before = descriptors
+        let before = try setting.broker.settledDescriptors()
         for _ in 0..<2 {
             #expect(try admin.ask("upgrade").error == nil)
             try setting.idle()
-            try eventually("the connection is open") { descriptors == before }
+            // The connection is open.
+            try setting.broker.waitForSettledDescriptors(before)
         }
         holder.close()
-        try eventually("the connection is closed") { descriptors == before - 1 }
+        try setting.broker.waitForSettledDescriptors(before - 1)
     }
 
     @Test func `half of a message with a descriptor ends with its connection`() throws {

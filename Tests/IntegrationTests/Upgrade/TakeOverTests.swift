@@ -154,14 +154,13 @@ import Testing
         try setting.idle()
         #expect(try upgrade(setting.broker).exit == .status(0))
         try setting.idle()
-        try setting.broker.allChildren()
-        let before = setting.broker.descriptorsBesidesHelpers
+        let before = try setting.broker.settledDescriptors()
         for _ in 0..<3 {
             #expect(try upgrade(setting.broker).exit == .status(0))
             try setting.idle()
             try setting.broker.allChildren()
         }
-        try eventually("as many descriptors as before") { setting.broker.descriptorsBesidesHelpers == before }
+        try setting.broker.waitForSettledDescriptors(before)
         #expect(try client.load(setting.url("/large/4")).image().source == .memory)
         #expect(setting.origin.requests.count == 10)
     }
