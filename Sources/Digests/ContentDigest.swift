@@ -15,12 +15,9 @@ package struct ContentDigest: Hashable, Sendable {
     /// The digest as 64 hexadecimal digits in lower case.
     package var hexadecimal: String {
         unsafe String(unsafeUninitializedCapacity: Self.length) { text in
-            for (index, word) in [high[0], high[1], low[0], low[1]].enumerated() {
-                for place in 0..<16 {
-                    let value = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * place)) & 15
-                    unsafe text[16 * index + place] =
-                        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
-                }
+            for place in 0..<Self.length {
+                let value = UInt8(truncatingIfNeeded: words[place / 16] >> UInt64(60 - 4 * (place % 16))) & 15
+                unsafe text[place] = value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
             }
             return Self.length
         }
@@ -31,17 +28,22 @@ package struct ContentDigest: Hashable, Sendable {
     /// Parses 64 hexadecimal digits; nil for any other text.
     package init?(hexadecimal: String) {
         guard hexadecimal.utf8.count == Self.length else { return nil }
-        var words = SIMD4<UInt64>()
-        for (place, digit) in hexadecimal.utf8.enumerated() {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): value = digit - UInt8(ascii: "A") + 10
-            default: return nil
+        var (text, words) = (hexadecimal, SIMD4<UInt64>())
+        let isValid = text.withUTF8 { digits in
+            for place in 0..<Self.length {
+                let value: UInt8
+                let digit = unsafe digits[place]
+                switch digit {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+                case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+                case UInt8(ascii: "A")...UInt8(ascii: "F"): value = digit - UInt8(ascii: "A") + 10
+                default: return false
+                }
+                words[place / 16] = words[place / 16] << 4 | UInt64(value)
             }
-            words[place / 16] = words[place / 16] << 4 | UInt64(value)
+            return true
         }
+        if !isValid { return nil }
         self.init(words: words)
     }
 }

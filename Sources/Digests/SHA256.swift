@@ -15,13 +15,25 @@ package struct SHA256: ~Copyable {
         unsafe nettle_sha256_update(&context, bytes.count, base.assumingMemoryBound(to: UInt8.self))
     }
 
-    /// Returns the digest of all bytes, as 64 hexadecimal digits in lower case.
-    package consuming func hexadecimalDigest() -> String {
-        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_SIZE))
-        unsafe nettle_sha256_digest(&context, digest.count, &digest)
+    /// Returns the digest of all bytes.
+    package consuming func digest() -> ContentDigest {
         var words = SIMD4<UInt64>()
-        for (place, byte) in digest.enumerated() { words[place / 8] = words[place / 8] << 8 | UInt64(byte) }
-        return ContentDigest(words: words).hexadecimal
+        unsafe withUnsafeMutableBytes(of: &words) { words in
+            unsafe nettle_sha256_digest(&context, words.count, words.assumingMemoryBound(to: UInt8.self).baseAddress)
+        }
+        for place in words.indices { words[place] = UInt64(bigEndian: words[place]) }
+        return ContentDigest(words: words)
+    }
+
+    /// Returns the digest of all bytes, as 64 hexadecimal digits in lower case.
+    package consuming func hexadecimalDigest() -> String { digest().hexadecimal }
+
+    /// Returns the digest of the UTF-8 of `text`.
+    package static func digest(of text: String) -> ContentDigest {
+        var text = text
+        var hash = SHA256()
+        text.withUTF8 { unsafe hash.update(UnsafeRawBufferPointer($0)) }
+        return hash.digest()
     }
 
     /// Returns the digest of `bytes`, as 64 hexadecimal digits in lower case.

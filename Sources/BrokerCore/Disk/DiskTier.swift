@@ -420,9 +420,7 @@ struct KnownOriginals {
     }
 
     /// Notes that an original with this key is about to be saved.
-    mutating func insert(_ key: OriginalKey) {
-        if let hash = KeyHash.hash(key.word) { insert(hash) }
-    }
+    mutating func insert(_ key: OriginalKey) { insert(Self.hash(of: key)) }
 
     private mutating func insert(_ hash: UInt64) {
         guard !isOverflown else { return }
@@ -436,7 +434,11 @@ struct KnownOriginals {
 
     /// Whether an original with this key may be on disk.
     func mayContain(_ key: OriginalKey) -> Bool {
-        guard isComplete, let hash = KeyHash.hash(key.word) else { return true }
+        if !isComplete { return true }
+        let hash = Self.hash(of: key)
         return parts[Int(hash >> 56)].contains(hash)
     }
+
+    /// `KeyHash.hash` of the key's word.
+    private static func hash(of key: OriginalKey) -> UInt64 { key.digest.words[0] }
 }

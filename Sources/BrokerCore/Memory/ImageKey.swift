@@ -64,22 +64,24 @@ struct OriginalKey: Hashable, Sendable {
 
     var textBytes: Int { url.text.utf8.count + (cacheKey?.utf8.count ?? 0) }
 
-    /// A digest of the key, where the key itself is not needed.
-    var digest: ContentDigest { ContentDigest(hexadecimal: word)! }
-
     /// The digest that stands for a file's contents.
-    var fileDigest: ContentDigest { ContentDigest(hexadecimal: SHA256.hexadecimalDigest(of: url.text.utf8))! }
+    var fileDigest: ContentDigest { SHA256.digest(of: url.text) }
 
     /// The key of the disk tier: 64 hexadecimal digits.
-    var word: String {
+    var word: String { digest.hexadecimal }
+
+    /// A digest of the key, where the key itself is not needed.
+    var digest: ContentDigest {
         // No line contains a line break.
-        var lines = [cacheKey.map { "key \($0)" } ?? url.text]
-        if let headers { lines.append("headers \(headers.hexadecimal)") }
-        lines.append("credentials \(credentials ?? "none")")
-        lines.append("owner \(owner.map { "\($0)" } ?? "all")")
-        if cookies { lines.append("cookies") }
-        if allowInvalidCertificates { lines.append("any certificate") }
-        return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+        var lines = cacheKey.map { "key " + $0 } ?? url.text
+        if let headers { lines += "\nheaders " + headers.hexadecimal }
+        lines += "\ncredentials "
+        lines += credentials ?? "none"
+        lines += "\nowner "
+        lines += owner.map { String($0) } ?? "all"
+        if cookies { lines += "\ncookies" }
+        if allowInvalidCertificates { lines += "\nany certificate" }
+        return SHA256.digest(of: lines)
     }
 }
 
@@ -88,16 +90,16 @@ extension OriginalKey {
         let options = request.options
         // No name contains a colon, and no line a line break, so the text is unambiguous.
         let lines = options.headers.map { "\($0.name): \($0.value)" }
-        let headers = lines.isEmpty ? nil : SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+        let headers = lines.isEmpty ? nil : SHA256.digest(of: lines.joined(separator: "\n"))
         let credentials = options.credentials.map {
             // A user name contains no colon, so the text is unambiguous.
-            SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
+            SHA256.digest(of: "\($0.username):\($0.password)").hexadecimal
         }
         let isPersonal =
             credentials != nil || options.cookies || options.cacheKey != nil
             || options.headers.contains { RequestHeaders.personal.contains($0.name) }
         self.init(
-            url: request.url, cacheKey: options.cacheKey, headers: headers.flatMap(ContentDigest.init(hexadecimal:)),
+            url: request.url, cacheKey: options.cacheKey, headers: headers,
             credentials: credentials, cookies: options.cookies,
             allowInvalidCertificates: options.allowInvalidCertificates, owner: isPersonal ? uid : nil)
     }

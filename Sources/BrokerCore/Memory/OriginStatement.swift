@@ -52,7 +52,7 @@ final class OriginStatement: Sendable {
         let key = Vary.key(fields) { name in
             headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
         }
-        return key.map { $0.utf8.count > longestVaryKey ? "digest \(SHA256.hexadecimalDigest(of: $0.utf8))" : $0 }
+        return key.map { $0.utf8.count > longestVaryKey ? "digest \(SHA256.digest(of: $0).hexadecimal)" : $0 }
     }
 
     private static let longestVaryKey = 256

@@ -55,7 +55,7 @@ extension BrokerState {
 
     /// The key of a variant's record: as for the disk tier, of the original's bytes and the form.
     private static func sharedKey(of variant: VariantKey, form: String) -> String {
-        SHA256.hexadecimalDigest(of: Array("variant \(variant.content.digest.hexadecimal) \(form)".utf8))
+        SHA256.digest(of: "variant \(variant.content.digest.hexadecimal) \(form)").hexadecimal
     }
 
     /// Whether other brokers may have an original and its variants: an origin has sent it, for all.
