@@ -104,6 +104,10 @@ struct JobOwner {
     struct User: Hashable {
         var uid: UInt32?
         var isAdmin = false
+
+        func _rawHashValue(seed: Int) -> Int {
+            multiplicativeHash(uid.map { Int($0) << 1 | (isAdmin ? 1 : 0) } ?? -1, seed: seed)
+        }
     }
 
     var user = User()

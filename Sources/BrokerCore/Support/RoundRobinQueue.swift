@@ -2,10 +2,14 @@
 struct RoundRobinQueue {
     /// The properties that decide a job's place.
     struct Standing {
-        /// The owner; nil is scheduled as one more client.
-        let client: ClientID?
+        /// The owner; 0, which no client has, for jobs of none.
+        let client: ClientID
         /// The lowest rank comes first among the client's jobs.
         let rank: Int
+
+        init(client: ClientID?, rank: Int) {
+            (self.client, self.rank) = (client ?? ClientID(number: 0), rank)
+        }
     }
 
     /// A job's entry in a heap. It is valid only while the job has this ticket: a job that is set aside loses it.
@@ -24,8 +28,8 @@ struct RoundRobinQueue {
 
     /// A job has no ticket while it is set aside.
     private var places: [JobID: (standing: Standing, ticket: Ticket?)] = [:]
-    private var clients: [ClientID?: Client] = [:]
-    private var turns = TurnOrder<ClientID?>()
+    private var clients: [ClientID: Client] = [:]
+    private var turns = TurnOrder<ClientID>()
     private var lastTicket = 0
     /// The number of jobs that are not set aside.
     private(set) var inLine = 0

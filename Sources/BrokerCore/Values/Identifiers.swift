@@ -6,14 +6,17 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
 
     package var description: String { "\(number)" }
 
-    /// A multiplicative hash. Sequential numbers cannot be chosen by an attacker, so they need no keyed hash, which takes ten
-    /// times as long; a hit looks up two dozen of them.
-    package func _rawHashValue(seed: Int) -> Int {
-        let (high, low) = UInt(bitPattern: number ^ seed).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
-        return Int(bitPattern: high ^ low)
-    }
+    package func _rawHashValue(seed: Int) -> Int { multiplicativeHash(number, seed: seed) }
 
     package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
+}
+
+/// A hash of numbers that an attacker cannot choose, such as sequential ones. A keyed hash takes ten times as long, and a hit
+/// looks up two dozen numbers.
+@inline(__always)
+package func multiplicativeHash(_ number: Int, seed: Int) -> Int {
+    let (high, low) = UInt(bitPattern: number ^ seed).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+    return Int(bitPattern: high ^ low)
 }
 
 package typealias ClientID = Identifier<ClientKind>
