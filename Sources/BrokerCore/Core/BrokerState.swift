@@ -469,11 +469,11 @@ package struct BrokerState {
         case .diskRequest(let job): disk.contains(request: job)
         case .shared(let job): tier[job] != nil
         case .retry(let job): downloads[job]?.retryAt != nil
-        case .hold(let key): downloads.isHeld(key)
+        case .hold(let line): downloads.isHeld(line: line)
         case .stop(let job): downloads.isStopping(job)
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
-        case .keptBody(let key): downloads.hasKeptBody(key)
+        case .keptBody(let job): downloads.hasKeptBody(of: job)
         case .damage(let buffer): memory.damage(of: buffer) != nil
         case .file(let file): files.asker(of: file) != nil
         case .read(let job): files.isRunning(job)
@@ -508,8 +508,10 @@ package struct BrokerState {
                 if let wait = downloads.retryDue(job, at: now.instant), let download = downloads[job] {
                     downloadFailed(job, hostUnavailable(download.origin, milliseconds: wait))
                 }
-            case .hold(let key):
-                if let next = downloads.holdDue(key, at: now.instant) { deadlines.add(.hold(key), at: next) }
+            case .hold(let line):
+                if let next = downloads.holdDue(line: line, at: now.instant) {
+                    deadlines.add(.hold(line: line), at: next)
+                }
             case .stop(let job):
                 if let worker = downloads.overdueStop(job) {
                     condemn(worker, .deadline, "it did not stop a transfer")
@@ -523,7 +525,7 @@ package struct BrokerState {
                 if supervision.isRunning(job, on: worker), !supervision.replaceExclusive(worker) {
                     schedule(.suspicion(worker, job), in: limits.suspicionMs)
                 }
-            case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
+            case .keptBody(let job): carryOut(downloads.keptBodyDue(of: job, at: now.instant))
             case .damage(let buffer): damageTimePassed(buffer)
             case .file(let file):
                 guard case .other? = files.asker(of: file) else { break }

@@ -18,14 +18,15 @@ enum Deadline {
     case shared(JobID)
     case retry(JobID)
     /// Downloads may be released that have waited because their origin asked for it.
-    case hold(HostTable.Key)
+    case hold(line: Int)
     /// A worker has not stopped a transfer.
     case stop(JobID)
     /// The origin of a transfer may have been silent for so long that the transfer gives way to others.
     case yield(JobID, startedAt: Instant)
     /// A transfer that is retried alone may have lived long enough.
     case suspicion(WorkerID, JobID)
-    case keptBody(OriginalKey)
+    /// A body has been kept for long enough, under the job of its download.
+    case keptBody(JobID)
     /// A damaged image has been kept for long enough.
     case damage(BufferID)
     /// A file was not examined in time for a `query` or `remove`.

@@ -2,7 +2,7 @@ import SystemValues
 
 // What the report, the deadlines and the tests read of the downloads, and their invariants.
 extension Downloads {
-    func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
+    func hasKeptBody(of job: JobID) -> Bool { keptBodies.contains { $0.value.job == job } }
 
     var runningJobs: [RunningJob] {
         downloads.values.compactMap { download -> RunningJob? in

@@ -38,7 +38,7 @@ package struct Downloads {
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
         /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time.
-        case held(HostTable.Key, until: Instant?)
+        case held(HostTable.Key, Hold?)
     }
 
     var limits: BrokerLimits
@@ -221,7 +221,7 @@ package struct Downloads {
         for key in [origin] + (download.patience.map { [$0] } ?? []) {
             guard let most = hosts.mostTransfers(of: key, at: now), !held.admits(job, key, most: most) else { continue }
             if !download.isSuspect { queue.jobEnded(job) }
-            return .held(key, until: hold(job, for: key, at: now))
+            return .held(key, hold(job, for: key, at: now))
         }
         if let wait = hosts.admit(origin, at: now) {
             if !download.isSuspect { queue.jobEnded(job) }
@@ -300,23 +300,27 @@ package struct Downloads {
 
     // MARK: Patience
 
-    /// Lets a queued download wait until its origin may be asked. Returns when that is; nil if others have to be answered first.
-    private mutating func hold(_ job: JobID, for key: HostTable.Key, at now: Instant) -> Instant? {
+    /// The line in which a download waits for its origin, and until when.
+    typealias Hold = (line: Int, until: Instant)
+
+    /// Lets a queued download wait until its origin may be asked. Returns nil if others have to be answered first.
+    private mutating func hold(_ job: JobID, for key: HostTable.Key, at now: Instant) -> Hold? {
         guard let download = downloads[job] else { return nil }
         downloads.change(job) { ($0.state, $0.patience) = (.held(since: now), key) }
         held.hold(job, key, priority: download.priority, client: download.owner.client)
-        return hosts.holdEnd(of: key, at: now)
+        guard let line = held.line(of: key), let until = hosts.holdEnd(of: key, at: now) else { return nil }
+        return (line, until)
     }
 
     func holdEnd(of job: JobID, at now: Instant) -> Instant? {
         self[job]?.patience.flatMap { hosts.holdEnd(of: $0, at: now) }
     }
 
-    func isHeld(_ key: HostTable.Key) -> Bool { held.contains(key) }
+    func isHeld(line: Int) -> Bool { held.contains(line: line) }
 
-    /// Notes that an origin's time may be over. Returns when that must be checked again.
-    mutating func holdDue(_ key: HostTable.Key, at now: Instant) -> Instant? {
-        guard held.contains(key) else { return nil }
+    /// Notes that the time of an origin, for which this line waits, may be over. Returns when that must be checked again.
+    mutating func holdDue(line: Int, at now: Instant) -> Instant? {
+        guard let key = held.key(ofLine: line) else { return nil }
         if let until = hosts.holdEnd(of: key, at: now) { return until }
         held.mayRelease(key)
         return nil
@@ -452,8 +456,7 @@ package struct Downloads {
                 download.waiters.contains(where: { $0.isPatient && $0.deadline > until })
             else { return nil }
             let outcomes = startOver(job) + unassign(job)
-            _ = hold(job, for: key, at: now)
-            return outcomes + [.deadline(.hold(key), at: until)]
+            return outcomes + (hold(job, for: key, at: now).map { [.deadline(.hold(line: $0.line), at: $0.until)] } ?? [])
         }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
         if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
@@ -642,7 +645,7 @@ package struct Downloads {
         else { return nil }
         keptBodies[download.original] = kept
         // `end` leaves these bytes reserved.
-        var outcomes = [Outcome.deadline(.keptBody(download.original), at: kept.until)]
+        var outcomes = [Outcome.deadline(.keptBody(job), at: kept.until)]
         while keptBodies.count > limits.maxKeptBodies
             || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxKeptBodyBytes,
             let oldest = keptBodies.filter({ $0.key != download.original })
@@ -663,8 +666,8 @@ package struct Downloads {
         return outcomes
     }
 
-    mutating func keptBodyDue(_ key: OriginalKey, at now: Instant) -> [Outcome] {
-        guard let kept = keptBodies[key], kept.until <= now else { return [] }
+    mutating func keptBodyDue(of job: JobID, at now: Instant) -> [Outcome] {
+        guard let key = keptBodies.first(where: { $0.value.job == job && $0.value.until <= now })?.key else { return [] }
         return dropKeptBodies { $0 == key }
     }
 

@@ -6,6 +6,8 @@ import IPCProtocol
 /// the number doubles each time that all were answered.
 struct HeldDownloads {
     private struct Line {
+        /// Never that of another line.
+        let number: Int
         /// By priority and client.
         var waiting = UserQueue()
         /// The released downloads that were not answered yet: they are queued or running.
@@ -20,10 +22,14 @@ struct HeldDownloads {
     private var permits: [JobID: [HostTable.Key]] = [:]
     /// The lines from which a download may be released: their time has come, or a released download has ended.
     private var changed = TurnOrder<HostTable.Key>()
+    private var keys: [Int: HostTable.Key] = [:]
+    private var lastLine = 0
     private var lastRank = 0
 
     var count: Int { places.count }
-    func contains(_ key: HostTable.Key) -> Bool { lines[key] != nil }
+    func contains(line: Int) -> Bool { keys[line] != nil }
+    func line(of key: HostTable.Key) -> Int? { lines[key]?.number }
+    func key(ofLine line: Int) -> HostTable.Key? { keys[line] }
 
     /// Whether a download may start now: it was released, or is released because the limit permits one more.
     mutating func admits(_ job: JobID, _ key: HostTable.Key, most: Int) -> Bool {
@@ -34,7 +40,7 @@ struct HeldDownloads {
     }
 
     private mutating func permit(_ job: JobID, _ key: HostTable.Key) {
-        lines.change(key, default: Line()) { $0.released.insert(job) }
+        changeLine(key) { $0.released.insert(job) }
         permits.change(job, default: []) { $0.append(key) }
     }
 
@@ -54,7 +60,15 @@ struct HeldDownloads {
 
     private mutating func insert(_ job: JobID, _ place: Place) {
         places[job] = place
-        lines.change(place.key, default: Line()) { $0.waiting.insert(job, place.standing, at: place.level) }
+        changeLine(place.key) { $0.waiting.insert(job, place.standing, at: place.level) }
+    }
+
+    private mutating func changeLine(_ key: HostTable.Key, _ body: (inout Line) -> Void) {
+        if lines[key] == nil {
+            lastLine += 1
+            keys[lastLine] = key
+        }
+        lines.change(key, default: Line(number: lastLine), body)
     }
 
     mutating func remove(_ job: JobID) {
@@ -96,6 +110,7 @@ struct HeldDownloads {
     private mutating func forgetIfEmpty(_ key: HostTable.Key) {
         guard let line = lines[key], line.waiting.isEmpty, line.released.isEmpty else { return }
         lines[key] = nil
+        keys[line.number] = nil
         changed.remove(key)
     }
 
@@ -110,6 +125,7 @@ struct HeldDownloads {
         if lines.values.reduce(0, { $0 + $1.released.count }) != permits.values.reduce(0, { $0 + $1.count }) {
             return "number of released downloads"
         }
+        if keys != Dictionary(uniqueKeysWithValues: lines.map { ($1.number, $0) }) { return "numbers of lines" }
         return changed.count <= lines.count ? nil : "a changed line that is gone"
     }
 }

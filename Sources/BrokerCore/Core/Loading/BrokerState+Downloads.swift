@@ -73,9 +73,9 @@ extension BrokerState {
         switch start {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
-        case .held(let key, let until):
-            guard let until else { return }
-            deadlines.add(.hold(key), at: until)
+        case .held(let key, let hold):
+            guard let (line, until) = hold else { return }
+            deadlines.add(.hold(line: line), at: until)
             failImpatient(job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
         case .transfer(let order):
             supervision.assign(job, to: worker, exclusively: download.isSuspect)
