@@ -115,18 +115,18 @@ package struct BrokerState {
     // MARK: Events
 
     /// Takes one event and returns the actions to perform, in order.
-    package mutating func handle(_ event: Event, at time: Instant, unixMs: Int) -> [Action] {
+    package mutating func handle(_ event: consuming Event, at time: Instant, unixMs: Int) -> [Action] {
         now = Moment(instant: time, unixMs: unixMs)
         // The memory of the last event's actions is used again if the caller no longer has them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
-        receive(event)
         let hasHeardTier = if case .timePassed = event { true } else { false }
+        receive(event)
         finishEvent(hasHeardTier: hasHeardTier)
         return actions
     }
 
-    private mutating func receive(_ event: Event) {
-        switch event {
+    private mutating func receive(_ event: consuming Event) {
+        switch consume event {
         case .clientConnected(let client, let uid, let isAdmin, let seesFigures, let namespace):
             clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures, namespace: namespace)
         case .clientDisconnected(let client, let isForced): clientDisconnected(client, isForced: isForced)

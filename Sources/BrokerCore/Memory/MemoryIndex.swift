@@ -601,7 +601,8 @@ struct MemoryIndex {
     private mutating func takeOut(_ slot: Int) {
         if buffers[slot].isShared { unshare(slot) }
         countHome(of: buffers[slot], -1)
-        variants.remove(slot, hash: hash(buffers[slot]))
+        // Not by `hash(_:)`, for which a copy of the index would be taken.
+        variants.remove(slot, hash: Self.hash(buffers[slot].content, forms[buffers[slot].form].key))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         let entry = buffers.remove(at: slot)
         if entry.holders > 0 {

@@ -87,6 +87,17 @@ package struct Supervision {
         WorkerPool(size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
     }
 
+    /// Reads a pool without a copy, which the subscript may take.
+    private func ask<Answer>(_ kind: WorkerKind, _ question: (borrowing WorkerPool) -> Answer) -> Answer {
+        switch kind {
+        case .fetch: question(fetch)
+        case .decode: question(decode)
+        case .cache: question(cache)
+        case .tier: question(tier)
+        case .loader(let family): question(loaders[family] ?? emptyLoader)
+        }
+    }
+
     private func hasPool(where matches: (borrowing WorkerPool) -> Bool) -> Bool {
         matches(fetch) || matches(decode) || matches(cache) || matches(tier) || loaders.contains { matches($1) }
     }
@@ -111,7 +122,7 @@ package struct Supervision {
 
     // MARK: Jobs
 
-    func available(_ kind: WorkerKind) -> WorkerID? { self[kind].available }
+    func available(_ kind: WorkerKind) -> WorkerID? { ask(kind) { $0.available } }
 
     func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? { decode.available(forBriefJobOf: user) }
 
@@ -127,7 +138,7 @@ package struct Supervision {
     func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
 
     /// Whether a worker of this kind runs a job that is to be its only one.
-    func runsExclusively(_ kind: WorkerKind) -> Bool { self[kind].hasExclusive }
+    func runsExclusively(_ kind: WorkerKind) -> Bool { ask(kind) { $0.hasExclusive } }
 
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { hasPool { $0.isRunning(job, on: worker) } }

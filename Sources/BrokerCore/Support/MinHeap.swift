@@ -11,7 +11,7 @@ struct MinHeap<Key: Comparable, Value> {
     mutating func insert(_ value: Value, key: Key) {
         entries.append((key, value))
         var child = entries.count - 1
-        while child > 0, entries[child].key < entries[(child - 1) / 2].key {
+        while child > 0, key < entries[(child - 1) / 2].key {
             entries.swapAt(child, (child - 1) / 2)
             child = (child - 1) / 2
         }
