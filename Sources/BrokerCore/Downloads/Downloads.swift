@@ -456,7 +456,8 @@ package struct Downloads {
                 download.waiters.contains(where: { $0.isPatient && $0.deadline > until })
             else { return nil }
             let outcomes = startOver(job) + unassign(job)
-            return outcomes + (hold(job, for: key, at: now).map { [.deadline(.hold(line: $0.line), at: $0.until)] } ?? [])
+            return outcomes
+                + (hold(job, for: key, at: now).map { [.deadline(.hold(line: $0.line), at: $0.until)] } ?? [])
         }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
         if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
@@ -667,7 +668,9 @@ package struct Downloads {
     }
 
     mutating func keptBodyDue(of job: JobID, at now: Instant) -> [Outcome] {
-        guard let key = keptBodies.first(where: { $0.value.job == job && $0.value.until <= now })?.key else { return [] }
+        guard let key = keptBodies.first(where: { $0.value.job == job && $0.value.until <= now })?.key else {
+            return []
+        }
         return dropKeptBodies { $0 == key }
     }
 
