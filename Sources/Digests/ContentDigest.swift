@@ -23,9 +23,6 @@ package struct ContentDigest: Hashable, Sendable {
         }
     }
 
-    /// Hashes the first bytes, of which no two digests have the same.
-    package func hash(into hasher: inout Hasher) { hasher.combine(high[0]) }
-
     private static let length = 64
 
     /// Parses 64 hexadecimal digits; nil for any other text.
