@@ -37,7 +37,8 @@ package struct Downloads {
         case transfer(FetchJob)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
-        /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time.
+        /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time. Nil if others have to be
+        /// answered first.
         case held(HostTable.Key, Hold?)
     }
 
@@ -316,7 +317,7 @@ package struct Downloads {
         self[job]?.patience.flatMap { hosts.holdEnd(of: $0, at: now) }
     }
 
-    func isHeld(line: Int) -> Bool { held.contains(line: line) }
+    func isHeld(line: Int) -> Bool { held.key(ofLine: line) != nil }
 
     /// Notes that the time of an origin, for which this line waits, may be over. Returns when that must be checked again.
     mutating func holdDue(line: Int, at now: Instant) -> Instant? {
@@ -498,8 +499,14 @@ package struct Downloads {
 
     /// Ends a download that fails for good. What it received of a body that can be continued is kept.
     mutating func fail(_ job: JobID, at now: Instant) -> [Outcome] {
+        let key = downloads[job]?.currentHostKey
         let kept = keepBody(of: job, at: now)
-        return (kept ?? [.discard(job)]) + end(job)
+        let outcomes = (kept ?? [.discard(job)]) + end(job)
+        // The origin may have asked for more patience, of those that wait behind this download, too.
+        guard let key, let line = held.line(of: key), let until = hosts.holdEnd(of: key, at: now) else {
+            return outcomes
+        }
+        return outcomes + [.deadline(.hold(line: line), at: until)]
     }
 
     /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.

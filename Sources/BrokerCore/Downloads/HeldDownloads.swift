@@ -22,12 +22,12 @@ struct HeldDownloads {
     private var permits: [JobID: [HostTable.Key]] = [:]
     /// The lines from which a download may be released: their time has come, or a released download has ended.
     private var changed = TurnOrder<HostTable.Key>()
+    /// The keys of the lines by their numbers.
     private var keys: [Int: HostTable.Key] = [:]
     private var lastLine = 0
     private var lastRank = 0
 
     var count: Int { places.count }
-    func contains(line: Int) -> Bool { keys[line] != nil }
     func line(of key: HostTable.Key) -> Int? { lines[key]?.number }
     func key(ofLine line: Int) -> HostTable.Key? { keys[line] }
 

@@ -343,6 +343,18 @@ struct PatienceTests {
         #expect(world.image(client, 2) != nil && world.image(client, 4) != nil)
     }
 
+    @Test func `those behind a request whose time does not last are not forgotten`() throws {
+        world.get(client, id: 1, "1") { ($0.priority, $0.totalTimeoutMs) = (.high, 5000) }
+        try refuse()
+        world.get(client, id: 2, "2")
+        world.happen(.timePassed, after: 1000)
+        try refuse(retryAfterMs: 10_000)
+        #expect(world.error(client, 1) == .httpStatus && held() == 1)
+        world.happen(.timePassed, after: 10_000)
+        serveAll()
+        #expect(world.image(client, 2) != nil)
+    }
+
     @Test func `queued requests whose time does not last fail as soon as the origin asks`() throws {
         for id in 1...40 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 10_000 } }
         try refuse(retryAfterMs: 10_000)
