@@ -473,7 +473,9 @@ if with.contains("simulator") {
     package.targets.append(
         .executableTarget(
             name: "cachesim",
-            dependencies: ["BrokerCore", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues"],
+            dependencies: [
+                "BrokerCore", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "WorkerProtocol",
+            ],
             path: "Benchmarks/cachesim", swiftSettings: benchmarkSwift))
 }
 

@@ -11,6 +11,6 @@ case ("load-time", 1...2): try LoadMeasure.showTime(words.count == 2 ? count : 2
 case ("chart", 2): try Chart().svg.write(toFile: words[1], atomically: true, encoding: .utf8)
 case (nil, _): print(Simulation.tables(Simulation.run()))
 default:
-    print("usage: cachesim [chart FILE | index-memory | index-time | index-changes | load-time [COUNT]]")
+    print("usage: cachesim [chart FILE | (index-memory | index-time | index-changes | load-time) [COUNT]]")
     exit(2)
 }

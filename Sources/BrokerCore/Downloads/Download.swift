@@ -228,7 +228,7 @@ struct PartialProgress {
     /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
     var isOver = false
 
-    /// Whether another partial decoding may begin, of as many bytes.
+    /// Whether another partial decoding may begin, of `received` bytes.
     func mayBegin(received: Int, isHeader: Bool, at now: Instant) -> Bool {
         job == nil && !(isHeader ? isHeaderOver : isOver) && isWorthwhile(received: received)
             && notBefore.map { $0 <= now } ?? true

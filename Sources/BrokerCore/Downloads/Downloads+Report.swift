@@ -1,6 +1,6 @@
 import SystemValues
 
-// What the report, the deadlines and the tests read of the downloads, and their invariants.
+// Figures of the downloads for the report, the deadlines and the tests, and the invariants.
 extension Downloads {
     func hasKeptBody(of job: JobID) -> Bool { keptBodies.contains { $0.value.job == job } }
 

@@ -51,7 +51,7 @@ struct EvictionQueue {
     func count(in pool: Int) -> Int { pool < pools.count ? pools[pool].count : 0 }
 
     /// The lowest priority of a pool, without the elements that stand aside; nil without others.
-    func lowestPriority(in pool: Int) -> Double? {
+    private func lowestPriority(in pool: Int) -> Double? {
         guard pool < pools.count else { return nil }
         return pools[pool].waiting.first.map { nodes[$0].priority }
     }
@@ -137,7 +137,7 @@ struct EvictionQueue {
     }
 
     /// Takes the element of a pool that comes up next: returns it if it is evicted, else puts it aside or back.
-    mutating func evictFirst(from pool: Int, isHeld: (Int) -> Bool) -> Int? {
+    private mutating func evictFirst(from pool: Int, isHeld: (Int) -> Bool) -> Int? {
         guard pool < pools.count, let element = pools[pool].waiting.first else { return nil }
         takeFromWaiting(element)
         if isHeld(element) {
@@ -169,7 +169,7 @@ struct EvictionQueue {
     }
 
     /// Removes an element that stands aside.
-    mutating func evictHeld(from pool: Int) -> Int? {
+    private mutating func evictHeld(from pool: Int) -> Int? {
         guard pool < pools.count, let element = pools[pool].held.first else { return nil }
         remove(element)
         return element

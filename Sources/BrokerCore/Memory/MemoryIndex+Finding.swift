@@ -2,7 +2,7 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 
-// What is found in the index, which does not change by that.
+// Searches of the index, which do not change it.
 extension MemoryIndex {
     var entries: Int { order.count }
 
@@ -81,8 +81,6 @@ extension MemoryIndex {
         hasher.combine(form)
         return hasher.finalize()
     }
-
-    func hash(_ entry: BufferEntry) -> Int { Self.hash(entry.content, form(of: entry)) }
 
     func form(of entry: BufferEntry) -> Form { forms[entry.form].key }
 

@@ -1,6 +1,6 @@
 import HTTPValues
 
-// What must hold after each event.
+// The invariants, which hold after each event.
 extension MemoryIndex {
     var orphanHolders: [(buffer: BufferID, holders: Int)] { orphans.map { ($0.key, $0.value.holders) } }
 

@@ -245,7 +245,7 @@ struct MemoryIndex {
             key: buffer, content: content, form: form, bytes: bytes, geometry: geometry, usedAt: now, home: home)
         let slot = buffers.insert(entry)
         contents[content].buffers.append(slot)
-        variants.insert(slot, hash: hash(entry))
+        variants.insert(slot, hash: Self.hash(content, variant.form))
         order.insert(
             slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses,
             named: isHandedOut ? variant.nameInSample : nil, in: pool(of: home))
@@ -601,7 +601,6 @@ struct MemoryIndex {
     private mutating func takeOut(_ slot: Int) {
         if buffers[slot].isShared { unshare(slot) }
         countHome(of: buffers[slot], -1)
-        // Not by `hash(_:)`, for which a copy of the index would be taken.
         variants.remove(slot, hash: Self.hash(buffers[slot].content, forms[buffers[slot].form].key))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         let entry = buffers.remove(at: slot)

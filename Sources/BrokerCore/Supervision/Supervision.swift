@@ -87,7 +87,7 @@ package struct Supervision {
         WorkerPool(size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
     }
 
-    /// Reads a pool without a copy, which the subscript may take.
+    /// Reads a pool. The subscript may copy it, which matters where it is read at each event.
     private func ask<Answer>(_ kind: WorkerKind, _ question: (borrowing WorkerPool) -> Answer) -> Answer {
         switch kind {
         case .fetch: question(fetch)
@@ -194,7 +194,7 @@ package struct Supervision {
     // MARK: Health
 
     /// Whether no worker of this kind works, and the last one failed by its own making.
-    func isDown(_ kind: WorkerKind) -> Bool { self[kind].isDown }
+    func isDown(_ kind: WorkerKind) -> Bool { ask(kind) { $0.isDown } }
 
     /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are refused.
     func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {

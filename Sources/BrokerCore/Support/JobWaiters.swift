@@ -105,6 +105,7 @@ struct JobOwner {
         var uid: UInt32?
         var isAdmin = false
 
+        /// The kernel tells the uid.
         func _rawHashValue(seed: Int) -> Int {
             multiplicativeHash(uid.map { Int($0) << 1 | (isAdmin ? 1 : 0) } ?? -1, seed: seed)
         }

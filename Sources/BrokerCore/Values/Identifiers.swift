@@ -11,8 +11,8 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
 }
 
-/// A hash of numbers that an attacker cannot choose, such as sequential ones. A keyed hash takes ten times as long, and a hit
-/// looks up two dozen numbers.
+/// A hash of numbers that an attacker cannot choose, such as sequential ones. A keyed hash takes ten times as long, and a
+/// hit looks up two dozen numbers.
 @inline(__always)
 package func multiplicativeHash(_ number: Int, seed: Int) -> Int {
     let (high, low) = UInt(bitPattern: number ^ seed).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)

@@ -335,7 +335,7 @@ enum DescriptorHelper {
                 let count = try unsafe target.withUnsafeMutableBytes { (target) throws(SystemError) in
                     try unsafe file.read(into: target, at: offset)
                 }
-                if count == 0 { return ContentDigest(hexadecimal: hash.hexadecimalDigest()) }
+                if count == 0 { return hash.digest() }
                 unsafe piece.withUnsafeBytes { unsafe hash.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
                 offset += count
             }
