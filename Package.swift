@@ -4,11 +4,12 @@ import PackageDescription
 /// Warnings stop the build where the project's own checks run (`make test`), not on a user's newer compiler.
 let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 
-/// A family of codecs with a decode worker of its own: its sources are in Sources/imgworker-NAME, and the C functions that
-/// call its library in a target of their own.
+/// A family of codecs with a decode worker of its own: its sources are in Sources/imgworker-NAME, and the C functions
+/// that call its library in a target of their own.
 struct CodecFamily {
     let name: String
-    /// The target with its C functions, and the target of its system libraries; none if the program has all of its code.
+    /// The target with its C functions, and the target of its system libraries; none if the program has all of its
+    /// code.
     var shim: String?, module: String?
     var libraries: [String] = []
 
@@ -24,8 +25,8 @@ let allFamilies = [
     CodecFamily(name: "bmp"),
 ]
 
-/// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and files of
-/// these formats are refused like those of a broker whose workers are not installed.
+/// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and
+/// files of these formats are refused like those of a broker whose workers are not installed.
 let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
 if let unknown = without.first(where: { name in !allFamilies.contains { $0.name == name } }) {
     fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(allFamilies.map(\.name))")
@@ -47,7 +48,8 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
-/// Loops over pixels, the core and the coding of messages are optimised also where tests run: they take most of the tests' time.
+/// Loops over pixels, the core and the coding of messages are optimised also where tests run: they take most of the
+/// tests' time.
 let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
@@ -468,7 +470,8 @@ if with.contains("benchmarks") {
             swiftSettings: benchmarkSwift),
     ]
 }
-// It imports the core `@testable`, so a release build of it needs `-Xswiftc -enable-testing` and a build folder of its own.
+// It imports the core `@testable`, so a release build of it needs `-Xswiftc -enable-testing` and a build folder of its
+// own.
 if with.contains("simulator") {
     package.targets.append(
         .executableTarget(
@@ -479,8 +482,9 @@ if with.contains("simulator") {
             path: "Benchmarks/cachesim", swiftSettings: benchmarkSwift))
 }
 
-// For builds with a sanitizer: `IMGBROKER_TEST_TARGETS="JSONCodingTests IntegrationTests:Support,Requests/CancelTests.swift"` builds
-// these tests, of the second target these sources, and what they need besides programs that the tests only start.
+// For builds with a sanitizer:
+// `IMGBROKER_TEST_TARGETS="JSONCodingTests IntegrationTests:Support,Requests/CancelTests.swift"` builds these tests, of
+// the second target these sources, and what they need besides programs that the tests only start.
 if let chosen = Context.environment["IMGBROKER_TEST_TARGETS"] {
     package.products = []
     var needed: Set<String> = []

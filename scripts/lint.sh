@@ -13,6 +13,11 @@ if [[ "${1:-}" == --fix ]]; then
     exec swift format format --in-place --parallel --recursive "${paths[@]}"
 fi
 swift format lint --strict --parallel --recursive "${paths[@]}"
+# `swift format` leaves comments as they are.
+if LC_ALL=C.UTF-8 grep -rnP --include='*.swift' --exclude-dir='.build*' '^(?=\s*//).{121}' "${paths[@]}"; then
+    echo "error: these comments have lines of more than 120 columns" >&2
+    exit 1
+fi
 # The broker's decisions are values without the system.
 if grep -rnE '^(package |public |internal )?import (C[A-Z][A-Za-z]+|Foundation|Glibc|LinuxSystem|SharedCache)' Sources/BrokerCore; then
     echo "error: BrokerCore imports a system module" >&2

@@ -4,16 +4,17 @@ import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 
-// benchclient keep SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels (0: in full size)
-// from a broker, reads a byte of every page, keeps all images, prints "done" and waits for the end of its input.
+// benchclient keep SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels (0: in full
+// size) from a broker, reads a byte of every page, keeps all images, prints "done" and waits for the end of its input.
 //
-// benchclient feed SOCKET URL COUNT SIDE DEPTH [FIRST]: the same from URL/FIRST on with DEPTH requests in flight, but prints
-// "ready" and waits for a line first, releases each image, and prints the milliseconds of its own processor time instead of
-// "done".
+// benchclient feed SOCKET URL COUNT SIDE DEPTH [FIRST]: the same from URL/FIRST on with DEPTH requests in flight, but
+// prints "ready" and waits for a line first, releases each image, and prints the milliseconds of its own processor time
+// instead of "done".
 
-// benchclient files SOCKET FOLDER COUNT SIDE EPOCHS SEED KEEPS: requests the files FOLDER/0 … FOLDER/COUNT-1 in random order, EPOCHS
-// times, within SIDE × SIDE pixels (0: in full size), as RGB; with KEEPS 1 it keeps all images, and requests each once.
-// Otherwise it keeps the mappings for the next epoch by the client library, which asks the broker about changed files only. Prints "done" and waits for the end of its input.
+// benchclient files SOCKET FOLDER COUNT SIDE EPOCHS SEED KEEPS: requests the files FOLDER/0 … FOLDER/COUNT-1 in random
+// order, EPOCHS times, within SIDE × SIDE pixels (0: in full size), as RGB; with KEEPS 1 it keeps all images, and
+// requests each once. Otherwise it keeps the mappings for the next epoch by the client library, which asks the broker
+// about changed files only. Prints "done" and waits for the end of its input.
 
 let words = CommandLine.arguments
 if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = Int(words[5]),

@@ -1,6 +1,7 @@
 import Foundation
 
-/// A bar chart of the decode time saved by a cache of a twentieth of all bytes: a group for each trace, a line at the bound.
+/// A bar chart of the decode time saved by a cache of a twentieth of all bytes: a group for each trace, a line at the
+/// bound.
 struct Chart {
     private let rows: [Simulation.Row]
     private let colors = ["#9aa5b1", "#4e79a7", "#76b7b2", "#edc948", "#f28e2b", "#c0392b"]

@@ -33,8 +33,8 @@ enum IndexMeasure {
         }
     }
 
-    /// Prints the nanoseconds to insert an entry into an empty index until it has `count`, the longest insertion, and the
-    /// nanoseconds to evict one of `count`.
+    /// Prints the nanoseconds to insert an entry into an empty index until it has `count`, the longest insertion, and
+    /// the nanoseconds to evict one of `count`.
     static func showChanges(_ count: Int) throws {
         for _ in 0..<5 {
             var longest = 0
@@ -56,7 +56,8 @@ enum IndexMeasure {
         }
     }
 
-    /// Returns an index of `count` entries, and requests for some of them, with strings of their own as a client's have.
+    /// Returns an index of `count` entries, and requests for some of them, with strings of their own as a client's
+    /// have.
     private static func filled(
         _ count: Int, requests: Int = 100_000
     ) throws -> (index: MemoryIndex, requests: [GetRequest]) {

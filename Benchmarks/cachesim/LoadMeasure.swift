@@ -6,8 +6,8 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The time of the core's decisions for small images that are downloaded, decoded along with their digest, and saved: the
-/// events of a client with 64 requests in flight, whose workers answer at once.
+/// The time of the core's decisions for small images that are downloaded, decoded along with their digest, and saved:
+/// the events of a client with 64 requests in flight, whose workers answer at once.
 struct LoadMeasure {
     private var state: BrokerState
     private var now = Instant(nanoseconds: 1_000_000_000)

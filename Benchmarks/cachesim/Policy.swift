@@ -95,10 +95,10 @@ struct S3FIFO: Policy {
     }
 }
 
-/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997 (GreedyDual-Size): evicts the lowest priority, which
-/// is the time per byte plus a floor. The floor rises to the priority of each evicted image. And Cherkasova, "Improving WWW
-/// Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998: the same with the time per byte
-/// multiplied by the number of uses.
+/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997 (GreedyDual-Size): evicts the lowest priority,
+/// which is the time per byte plus a floor. The floor rises to the priority of each evicted image. And Cherkasova,
+/// "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998: the same
+/// with the time per byte multiplied by the number of uses.
 ///
 /// Priorities only rise, so a priority that has risen since it entered the heap is corrected when it comes up.
 struct GreedyDual: Policy {

@@ -50,9 +50,10 @@ extension Result {
         return saved / all
     }
 
-    /// Returns the bound for all policies, even with knowledge of the future: PFOO-L (Berger, Beckmann and Harchol-Balter, "Practical
-    /// Bounds on Optimal Caching with Variable Object Sizes", 2018). Keeping an image until its next request takes
-    /// its bytes for that long; the cheapest are taken until the cache's bytes for the length of the trace are used up.
+    /// Returns the bound for all policies, even with knowledge of the future: PFOO-L (Berger, Beckmann and
+    /// Harchol-Balter, "Practical Bounds on Optimal Caching with Variable Object Sizes", 2018). Keeping an image until
+    /// its next request takes its bytes for that long; the cheapest are taken until the cache's bytes for the length of
+    /// the trace are used up.
     static func bound(_ requests: [Int], _ pictures: [Picture], capacity: Int) -> Result {
         Result(
             requests: bound(requests, pictures, capacity) { _ in 1 },

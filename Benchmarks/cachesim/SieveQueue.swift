@@ -1,8 +1,8 @@
 @testable import struct BrokerCore.UseQueue
 
 /// The order of eviction by SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): entries are in the order of
-/// arrival; a hit only marks its entry; a hand moves from the oldest to the newest, removes marks and stops at the first
-/// entry without one.
+/// arrival; a hit only marks its entry; a hand moves from the oldest to the newest, removes marks and stops at the
+/// first entry without one.
 struct SieveQueue<Element: Hashable> {
     private var arrivals = UseQueue<Element>()
     private var marked: Set<Element> = []

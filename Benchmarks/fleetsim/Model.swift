@@ -186,8 +186,8 @@ struct Simulation {
         return (now + latency, now + latency + model.lifetime)
     }
 
-    /// Sends a command to a node. Returns when the answer has come: after the mean wait in a queue of its present load (M/D/1),
-    /// because commands are not modelled in the order of their time.
+    /// Sends a command to a node. Returns when the answer has come: after the mean wait in a queue of its present load
+    /// (M/D/1), because commands are not modelled in the order of their time.
     private mutating func command(on node: Int, bytes: Int, at now: Double) -> Double {
         figures.commands[node] += 1
         figures.bytes[node] += bytes

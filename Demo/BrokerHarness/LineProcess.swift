@@ -25,8 +25,8 @@ public final class LineProcess {
     /// Writes one line to its input, unless it has exited.
     public func write(_ line: String) { try? input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
 
-    /// Reads the next line that it prints, and calls `body` whenever `milliseconds` have passed without output; nil at the
-    /// end of its output.
+    /// Reads the next line that it prints, and calls `body` whenever `milliseconds` have passed without output; nil at
+    /// the end of its output.
     public func line(each milliseconds: Int32, _ body: () -> Void) -> String? {
         while !unread.contains(UInt8(ascii: "\n")) {
             var output = pollfd(fd: output.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)

@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// A small HTTP/1.1 server on the loopback interface, for the demonstration, tests and benchmarks. It counts requests, and
-/// responds correctly or in any of the ways in which servers fail.
+/// A small HTTP/1.1 server on the loopback interface, for the demonstration, tests and benchmarks. It counts requests,
+/// and responds correctly or in any of the ways in which servers fail.
 ///
-/// One thread for each connection; connections are kept alive. It runs until `stop`. Its port stays reserved for as long
-/// as this object exists, so connections to a stopped server are refused.
+/// One thread for each connection; connections are kept alive. It runs until `stop`. Its port stays reserved for as
+/// long as this object exists, so connections to a stopped server are refused.
 public final class LocalOrigin: Sendable {
     /// A header field.
     public typealias Header = OriginHeader

@@ -51,7 +51,8 @@ public struct OriginStatistics: Equatable, Sendable {
     public internal(set) var abandoned = 0
     /// Bytes of bodies that were written to the socket.
     public internal(set) var bytesSent = 0
-    /// The longest time in milliseconds between two pieces of a body; long on a machine that has no time for the origin.
+    /// The longest time in milliseconds between two pieces of a body; long on a machine that has no time for the
+    /// origin.
     public internal(set) var longestPauseMs = 0
 
     mutating func notePause(_ milliseconds: Int) {

@@ -25,8 +25,8 @@ extension OriginResponse {
 }
 
 extension OriginResponse {
-    /// The response to a request for a body with validators (RFC 9110, section 13.2.2): 304 when the request's conditions
-    /// match, 206 or 416 for a range up to the end whose `If-Range` matches, else 200.
+    /// The response to a request for a body with validators (RFC 9110, section 13.2.2): 304 when the request's
+    /// conditions match, 206 or 416 for a range up to the end whose `If-Range` matches, else 200.
     public static func resource(
         _ body: [UInt8], etag: String? = nil, lastModified: String? = nil, cacheControl: String? = nil,
         contentType: String = "application/octet-stream", ranges conduct: RangeConduct = .right,

@@ -24,8 +24,8 @@ struct ClientGroup {
         return requests.indices.map { index in results.map { $0[index] } }
     }
 
-    /// The size of the memfd pages that the processes map, in bytes: counted in every process that maps them (`resident`),
-    /// and divided among those (`proportional`), from `/proc/PID/smaps`. Zero where that may not be read.
+    /// The size of the memfd pages that the processes map, in bytes: counted in every process that maps them
+    /// (`resident`), and divided among those (`proportional`), from `/proc/PID/smaps`. Zero where that may not be read.
     var mappedBytes: (resident: Int, proportional: Int) {
         var bytes = (resident: 0, proportional: 0)
         for process in processes {

@@ -13,9 +13,9 @@ enum ClientProcess {
     /// Images are kept until the end up to this number of bytes; the rest are released at once.
     private static let keptBytes = 256 << 20
 
-    /// Connects to the broker at `socket` and prints a line; reads the requests as one line of JSON, sends them and prints
-    /// the results as one line of JSON; then keeps the images until its input ends, so that the broker's figures and the
-    /// kernel's show them.
+    /// Connects to the broker at `socket` and prints a line; reads the requests as one line of JSON, sends them and
+    /// prints the results as one line of JSON; then keeps the images until its input ends, so that the broker's figures
+    /// and the kernel's show them.
     static func run(socket: String) throws {
         let broker = try ImageBroker(path: socket)
         _ = try broker.hello(client: "imgdemo")

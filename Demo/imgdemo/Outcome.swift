@@ -14,8 +14,8 @@ struct RunResult {
     let entriesBefore: Int
     let milliseconds: Int
 
-    /// The distinct memory that processes received for the image with this index, or for all, in these sizes: each is the
-    /// result of one decode, or of one copy from disk.
+    /// The distinct memory that processes received for the image with this index, or for all, in these sizes: each is
+    /// the result of one decode, or of one copy from disk.
     func buffers(_ sizes: [ImageSize], of image: Int? = nil) -> Set<String> {
         let results = (image.map { [images[$0]] } ?? images).flatMap { image in sizes.flatMap { image[$0]! } }
         return Set(results.filter { $0.failure == nil }.map(\.memory))

@@ -2,8 +2,8 @@ import BrokerHarness
 import Foundation
 import Synchronization
 
-/// The files and the broker of one demonstration. The files are removed and the broker is stopped when it ends: normally,
-/// after an error, by a signal, or by its time limit. Client processes exit at the end of their input.
+/// The files and the broker of one demonstration. The files are removed and the broker is stopped when it ends:
+/// normally, after an error, by a signal, or by its time limit. Client processes exit at the end of their input.
 final class Session: Sendable {
     /// The directory for sockets and files.
     let directory: String

@@ -30,8 +30,8 @@ func fuzzMetadata(_ bytes: [UInt8]) {
 }
 
 #if !WITHOUT_AVIF
-    /// Reads the boxes and tables of an AVIF, and counts the frames of samples: of those found, and of the bytes themselves. The
-    /// first byte says how samples are divided.
+    /// Reads the boxes and tables of an AVIF, and counts the frames of samples: of those found, and of the bytes
+    /// themselves. The first byte says how samples are divided.
     func fuzzAVIFSamples(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
         let file = Array(bytes.dropFirst())
@@ -116,8 +116,8 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
     return file
 }
 
-/// Decodes a complete file with several transforms, also as far as its damage permits. The results must be equal in both byte orders, and after lossless
-/// encoding and decoding.
+/// Decodes a complete file with several transforms, also as far as its damage permits. The results must be equal in
+/// both byte orders, and after lossless encoding and decoding.
 func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     guard ImageFormat(sniffing: bytes.prefix(ImageFormat.sniffedBytes)) == format else { return }
     let transforms = [

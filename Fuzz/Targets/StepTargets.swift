@@ -3,7 +3,8 @@ import JSONCoding
 @testable import IPCProtocol
 @testable import ImageDecoding
 
-/// Reads a variant with crop and steps, checks its canonical form and its plans, and applies the steps to a small image.
+/// Reads a variant with crop and steps, checks its canonical form and its plans, and applies the steps to a small
+/// image.
 func fuzzSteps(_ bytes: [UInt8]) {
     guard let variant = GetOptions.Variant(decoding: bytes[...]) else { return }
     expect(variant.steps.count <= Step.most, "no more steps than permitted")

@@ -4,8 +4,8 @@ import JSONCoding
 
 @testable import imgtier
 
-/// Reads a record of the shared tier. The first byte selects whether the magic number and the length of the metadata are added,
-/// without which most of a record is never read.
+/// Reads a record of the shared tier. The first byte selects whether the magic number and the length of the metadata
+/// are added, without which most of a record is never read.
 func fuzzSharedRecords(_ bytes: [UInt8]) {
     var input = FuzzInput(bytes)
     let isWhole = input.byte() % 4 != 0

@@ -7,8 +7,8 @@ internal import Digests
 ///     footer    80 bytes: the SHA-256 of the trailer as 64 hexadecimal digits, the trailer's length and the format's
 ///               version as 32-bit big-endian numbers, and the 8 characters of `magic`
 ///
-/// The body comes first so that it can be read, sent and mapped from the file's beginning. The footer comes last so that
-/// truncation is detected.
+/// The body comes first so that it can be read, sent and mapped from the file's beginning. The footer comes last so
+/// that truncation is detected.
 package struct DiskFileFooter: Equatable, Sendable {
     /// The file's last bytes.
     package static let magic = "imgcache"

@@ -123,7 +123,8 @@ extension QuarantineRecord: FieldList {
     }
 
     package mutating func list(_ fields: inout Fields) {
-        // Any text of this length is read, because one bad record in a file must not cost the others: the reader leaves it out.
+        // Any text of this length is read, because one bad record in a file must not cost the others: the reader leaves
+        // it out.
         fields.string("digest", &digest, most: 64)
         fields.string("build", &build, most: Self.longestBuild)
         // Leaves room to add a day without overflow.

@@ -1,6 +1,7 @@
 package import JSONCoding
 
-/// The hash that stands for an original's key where the key itself is not needed: the first 64 bits of it, as a key is a SHA-256.
+/// The hash that stands for an original's key where the key itself is not needed: the first 64 bits of it, as a key is
+/// a SHA-256.
 package enum KeyHash {
     /// The most hashes that the broker holds, so that the cache process reports no more.
     package static let most = 1_000_000

@@ -5,8 +5,8 @@ package import JSONCoding
 package struct SharedRecord: Equatable, Sendable {
     /// What the record has or says of an original.
     package enum Content: Equatable, Sendable {
-        /// The original: the SHA-256 of the bytes that follow (64 hexadecimal digits), their number, the origin's response, and
-        /// the request fields that the response depends on (`Vary`) in normalized form.
+        /// The original: the SHA-256 of the bytes that follow (64 hexadecimal digits), their number, the origin's
+        /// response, and the request fields that the response depends on (`Vary`) in normalized form.
         case original(digest: String, bytes: Int, ResponseRecord, varyKey: String?)
         /// An image encoded again, whose bytes follow; only in signed records.
         case variant(RasterRecord)

@@ -14,8 +14,8 @@ package enum CacheDecision: Equatable, Sendable {
     case refuse
 
     /// Decides as the Fetch standard does ("HTTP-network-or-cache fetch"). `stored` is the policy and the age of a
-    /// stored response that matches the request. With `maximumAge`, in seconds, an older response is no answer, and by default
-    /// no stale one is (RFC 9111, section 5.2.1.1).
+    /// stored response that matches the request. With `maximumAge`, in seconds, an older response is no answer, and by
+    /// default no stale one is (RFC 9111, section 5.2.1.1).
     package static func decide(
         mode: GetOptions.CacheMode, stored: (policy: CachePolicy, age: Int)?, maximumAge: Int? = nil
     ) -> CacheDecision {

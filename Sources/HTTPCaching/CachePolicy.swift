@@ -67,8 +67,8 @@ package struct CachePolicy: Equatable, Sendable {
         }
     }
 
-    /// The policy for one response, whatever led to it. A redirect without a lifetime is fresh for a day where its status
-    /// says that it is permanent, and otherwise not at all (RFC 9110, section 15.1).
+    /// The policy for one response, whatever led to it. A redirect without a lifetime is fresh for a day where its
+    /// status says that it is permanent, and otherwise not at all (RFC 9110, section 15.1).
     private init(
         alone response: ResponseRecord, isRedirect: Bool = false, isShared: Bool, sendsCookiesFromJar: Bool,
         settings: CacheSettings
@@ -192,8 +192,8 @@ extension CachePolicy {
         return isCacheable || hasLifetime || control.contains(.public) || control.contains(.private)
     }
 
-    /// Returns the remaining lifetime in seconds on arrival that a response states, whatever led to it; nil when it states
-    /// none.
+    /// Returns the remaining lifetime in seconds on arrival that a response states, whatever led to it; nil when it
+    /// states none.
     fileprivate static func remainingLifetime(_ response: ResponseRecord, _ control: CacheControl) -> Int? {
         let received = bounded(response.receivedAt) / 1000
         let date = response.date.flatMap { HTTPDate.seconds($0, now: received) } ?? received
@@ -229,17 +229,17 @@ extension CachePolicy {
 /// How long, and for whom, a failure that a response has caused may be remembered: an error status, a body that is no
 /// image, or a redirect that leads nowhere.
 package struct FailureTerms: Equatable, Sendable {
-    /// The time in seconds from the response's arrival that it allows: 0 when it must not be used without asking; nil when
-    /// it states none. Redirects to the response may shorten it.
+    /// The time in seconds from the response's arrival that it allows: 0 when it must not be used without asking; nil
+    /// when it states none. Redirects to the response may shorten it.
     package private(set) var lifetime: Int?
     /// Whether the failure is the requesting user's alone.
     package private(set) var isPrivate = false
-    /// Whether a long lifetime may replace a shorter usual time. It may not after a redirect that has to be asked for each
-    /// time, because the URL may lead elsewhere by then (RFC 9110, section 15.4).
+    /// Whether a long lifetime may replace a shorter usual time. It may not after a redirect that has to be asked for
+    /// each time, because the URL may lead elsewhere by then (RFC 9110, section 15.4).
     package private(set) var mayLengthen = true
 
-    /// Reads the terms of a response and of the redirects to it. With `sendsCookiesFromJar`, requests carry cookies that
-    /// the requester does not know, so a failure that varies by them must not be used without asking.
+    /// Reads the terms of a response and of the redirects to it. With `sendsCookiesFromJar`, requests carry cookies
+    /// that the requester does not know, so a failure that varies by them must not be used without asking.
     package init(_ response: ResponseRecord, sendsCookiesFromJar: Bool = false) {
         for redirect in response.redirects {
             let arrivedBefore = max(0, response.receivedAt / 1000 - redirect.response.receivedAt / 1000)

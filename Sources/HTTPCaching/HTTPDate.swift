@@ -1,9 +1,9 @@
 package enum HTTPDate {
     /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
     /// RFC 9111, section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
-    /// "Sun Nov  6 08:49:37 1994"; nil for any other text, and for a day that its month does not have. Only the name of the
-    /// day may be that of another one. A two-digit year is the latest that is at most 50 years after `now`, in seconds
-    /// since 1970.
+    /// "Sun Nov 6 08:49:37 1994"; nil for any other text, and for a day that its month does not have. Only the name of
+    /// the day may be that of another one. A two-digit year is the latest that is at most 50 years after `now`, in
+    /// seconds since 1970.
     package static func seconds(_ text: String, now: Int) -> Int? {
         let text = DateText(text)
         let usual = text.withZone(DateText.days, separator: " ", yearDigits: 4)

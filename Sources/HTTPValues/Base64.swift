@@ -20,8 +20,8 @@ package enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section 4). Nil for
-    /// other text.
+    /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section
+    /// 4). Nil for other text.
     package static func decoded(_ digits: [UInt8], forURLs: Bool) -> [UInt8]? {
         guard digits.count % 4 != 1 else { return nil }
         var (bytes, bits) = ([UInt8](), UInt32(0))

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// The host of a URL in its canonical spelling (WHATWG URL Standard, section 3.5): an ASCII name in lower case without a dot at
-/// its end, or a numeric address.
+/// The host of a URL in its canonical spelling (WHATWG URL Standard, section 3.5): an ASCII name in lower case without
+/// a dot at its end, or a numeric address.
 enum HostName {
     /// The most bytes of a host as it is written.
     static let longest = 1024
@@ -33,8 +33,8 @@ enum HostName {
 
     fileprivate static func bad(_ what: String) -> InvalidURL { InvalidURL(.malformed, "url has \(what)") }
 
-    /// Whether a host in lower case is certain to be in canonical spelling, as far as its last label says that: a name, or an IPv4
-    /// address of four decimal numbers.
+    /// Whether a host in lower case is certain to be in canonical spelling, as far as its last label says that: a name,
+    /// or an IPv4 address of four decimal numbers.
     static func isPlainlyCanonical(_ bytes: Span<UInt8>, _ host: Range<Int>) -> Bool {
         var start = host.upperBound
         while start > host.lowerBound, bytes[start - 1] != UInt8(ascii: ".") { start -= 1 }
@@ -143,7 +143,8 @@ enum HostName {
     }
 }
 
-/// The conversion of the international hosts of one message to ASCII, as much of it as takes less than two milliseconds.
+/// The conversion of the international hosts of one message to ASCII, as much of it as takes less than two
+/// milliseconds.
 public struct InternationalHosts {
     /// The most bytes of hosts that are converted; one that repeats the host before it does not count.
     public static let longest = 8192
@@ -153,8 +154,8 @@ public struct InternationalHosts {
 
     public init() {}
 
-    /// Converts a name by UTS 46 (nontransitional), with GNU libidn2, as libcurl does. The library is loaded for the first such name,
-    /// because most processes never meet one.
+    /// Converts a name by UTS 46 (nontransitional), with GNU libidn2, as libcurl does. The library is loaded for the
+    /// first such name, because most processes never meet one.
     mutating func asciiName(_ host: [UInt8]) throws(InvalidURL) -> [UInt8] {
         if host == last.written { return last.name }
         bytesLeft -= host.count

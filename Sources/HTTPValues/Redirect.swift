@@ -1,7 +1,7 @@
 package import JSONCoding
 
-/// A redirect that led to a response. It is a cacheable response of its own (RFC 9110, section 15.4), so its header limits
-/// the use of what it led to.
+/// A redirect that led to a response. It is a cacheable response of its own (RFC 9110, section 15.4), so its header
+/// limits the use of what it led to.
 package struct Redirect: Equatable, Sendable, FieldList {
     /// The maximum number of redirects that lead to a response.
     package static let most = 5

@@ -42,7 +42,8 @@ package struct ResponseRecord: Equatable, Sendable, FieldList {
         self.finalURL = finalURL
     }
 
-    /// The request fields that select the response or one of the redirects to it (`Vary`), joined by ", "; nil for none.
+    /// The request fields that select the response or one of the redirects to it (`Vary`), joined by ", "; nil for
+    /// none.
     package var selectingFields: String? {
         if redirects.isEmpty { return vary }
         let lists = (redirects.map(\.vary) + [vary]).compactMap { $0 }

@@ -1,6 +1,6 @@
-/// The URL of an original, in the canonical spelling of the WHATWG URL Standard, which browsers use: scheme and host in lower case
-/// and ASCII, addresses in their usual form, no default port, no fragment, a path without "." and ".." segments, and after the
-/// host the characters percent-encoded that are invalid there.
+/// The URL of an original, in the canonical spelling of the WHATWG URL Standard, which browsers use: scheme and host in
+/// lower case and ASCII, addresses in their usual form, no default port, no fragment, a path without "." and ".."
+/// segments, and after the host the characters percent-encoded that are invalid there.
 ///
 /// URLs are compared byte by byte. Strings would be equal, too, if only Unicode considers them equivalent.
 public struct SourceURL: Hashable, Sendable {
@@ -91,8 +91,8 @@ public struct SourceURL: Hashable, Sendable {
             guard port > 443, port <= 65_535, bytes[portStart] != UInt8(ascii: "0") else { return false }
         }
         guard position < bytes.count, bytes[position] == UInt8(ascii: "/") else { return false }
-        // Of either part, so that a query with characters that only a path must not have takes the long way. A dot or an escape at the
-        // start of a segment may make it "." or "..".
+        // Of either part, so that a query with characters that only a path must not have takes the long way. A dot or
+        // an escape at the start of a segment may make it "." or "..".
         var isStart = false
         while position < bytes.count {
             let byte = bytes[position]
@@ -147,7 +147,8 @@ public struct SourceURL: Hashable, Sendable {
         return canonical
     }
 
-    /// A URL or a reference without the fragment, spaces and control characters around it, and tabs and line ends within it.
+    /// A URL or a reference without the fragment, spaces and control characters around it, and tabs and line ends
+    /// within it.
     package static func cleaned(_ written: String) -> [UInt8] {
         var bytes = Array(written.utf8)
         if let fragment = bytes.firstIndex(of: UInt8(ascii: "#")) { bytes.removeSubrange(fragment...) }
@@ -162,8 +163,8 @@ public struct SourceURL: Hashable, Sendable {
 
     private static func isSlash(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
 
-    /// Returns the text of a URL: what precedes the path, then the path with its "." and ".." segments resolved and at least a slash,
-    /// and the query, both with the characters percent-encoded that are invalid there.
+    /// Returns the text of a URL: what precedes the path, then the path with its "." and ".." segments resolved and at
+    /// least a slash, and the query, both with the characters percent-encoded that are invalid there.
     private static func joined(_ beginning: [UInt8], _ rest: ArraySlice<UInt8>) -> String {
         let root = beginning.count
         // Room for a slash, and for the two bytes that are written after the last one.
@@ -256,8 +257,8 @@ public struct SourceURL: Hashable, Sendable {
         Characters(low: 0xFFFF_FFFF | 1 << 0x20 | 1 << 0x22 | 1 << 0x27 | 1 << 0x3C | 1 << 0x3E, high: 1 << 0x3F)
     }
 
-    /// The number of bytes for a byte: 3 if it is invalid or beyond ASCII. Without branches, because no processor predicts those of a
-    /// text that was made for it.
+    /// The number of bytes for a byte: 3 if it is invalid or beyond ASCII. Without branches, because no processor
+    /// predicts those of a text that was made for it.
     @inline(__always)
     private static func encodedLength(_ byte: UInt8, _ invalid: Characters) -> Int {
         let isInvalid = UInt64(byte >> 7) | ((byte < 64 ? invalid.low : invalid.high) &>> UInt64(byte & 63)) & 1

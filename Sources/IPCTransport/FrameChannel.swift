@@ -61,8 +61,9 @@ package final class FrameChannel {
 
         private static let size = 1 << 16
 
-        /// Creates a buffer for the bytes of one `fill`. Only pages that bytes were received into take memory. It is not of the
-        /// heap: when a warm-up ends, others would be given its untouched pages instead of those of earlier jobs.
+        /// Creates a buffer for the bytes of one `fill`. Only pages that bytes were received into take memory. It is
+        /// not of the heap: when a warm-up ends, others would be given its untouched pages instead of those of earlier
+        /// jobs.
         package init() {
             let memory = unsafe mmap(nil, Self.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
             guard let memory = unsafe memory, unsafe memory != MAP_FAILED else { fatalError("out of memory") }
@@ -106,15 +107,15 @@ package final class FrameChannel {
     /// Whether a queued descriptor waits until the peer has received others, although the socket is writable. No event
     /// reports that, so `flush` must be called again after some time.
     package private(set) var isStalled = false
-    /// The maximum number of descriptors that the peer has not received. The kernel's limit is for all channels of a user
-    /// together, so a peer that does not receive would block the others.
+    /// The maximum number of descriptors that the peer has not received. The kernel's limit is for all channels of a
+    /// user together, so a peer that does not receive would block the others.
     package var maximumUnread = Int.max
 
     /// The maximum capacity of memory that is kept for later frames, in bytes.
     package var keptCapacity = 4096
 
-    /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once. Not for a channel
-    /// with `maximumUnread`, which is counted by messages.
+    /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once. Not
+    /// for a channel with `maximumUnread`, which is counted by messages.
     package var joinsDescriptors = false
 
     private struct Outgoing {
@@ -228,7 +229,8 @@ package final class FrameChannel {
         }
     }
 
-    /// Waits until the socket is readable. Returns false when it is not within `milliseconds`; -1 waits without a limit.
+    /// Waits until the socket is readable. Returns false when it is not within `milliseconds`; -1 waits without a
+    /// limit.
     @discardableResult
     package func waitUntilReadable(milliseconds: Int32 = -1) -> Bool {
         UnixSocket.waitUntilReadable(socket, milliseconds: milliseconds)
@@ -271,8 +273,8 @@ package final class FrameChannel {
         return taken.count == count ? taken : nil
     }
 
-    /// Closes the received descriptors that were not taken, except the first `count`, which may belong to a frame that is
-    /// not complete.
+    /// Closes the received descriptors that were not taken, except the first `count`, which may belong to a frame that
+    /// is not complete.
     package func closeDescriptors(keeping count: Int = 0) {
         if descriptors.count > count { descriptors.removeSubrange(count...) }
     }
@@ -314,7 +316,8 @@ package final class FrameChannel {
         }
     }
 
-    /// Takes over the socket from another process, which has sent at most `unread` descriptors that the peer has not received.
+    /// Takes over the socket from another process, which has sent at most `unread` descriptors that the peer has not
+    /// received.
     package func takeOver(unread: Int) { unreadDescriptors = unread }
 
     // MARK: Sending
@@ -338,8 +341,8 @@ package final class FrameChannel {
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
-    /// Queues a frame that `write` appends to the bytes that are queued already, so that it is not copied once more. If it throws,
-    /// it must have appended nothing.
+    /// Queues a frame that `write` appends to the bytes that are queued already, so that it is not copied once more. If
+    /// it throws, it must have appended nothing.
     package func enqueue<Failure>(
         descriptors: [FileDescriptor] = [], appending write: (inout [UInt8]) throws(Failure) -> Void
     ) throws(Failure) {
@@ -373,17 +376,19 @@ package final class FrameChannel {
 
     /// The maximum number of bytes that `fillPeeking` leaves in the socket: a few requests.
     private static let peekedBytes = 4096
-    /// The maximum number of payload bytes of one `flush`, so that a fast reader of large images does not block an event loop.
+    /// The maximum number of payload bytes of one `flush`, so that a fast reader of large images does not block an
+    /// event loop.
     private static let payloadBytesAtOnce = 4 << 20
     /// The size up to which frames without descriptors are joined, in bytes.
     private static let bytesTogether = 1 << 16
     /// The number up to which the descriptors of frames are joined; a message can carry 253.
     private static let descriptorsTogether = 64
 
-    /// Sends as much as the socket accepts, of payloads at most `payloadBytes`. Returns whether nothing is queued any more.
+    /// Sends as much as the socket accepts, of payloads at most `payloadBytes`. Returns whether nothing is queued any
+    /// more.
     ///
-    /// - Throws: `SystemError` of `sendmsg` or `sendfile`. The rest stays queued; after `ENOBUFS` and `ENOMEM` it can be sent
-    ///   later.
+    /// - Throws: `SystemError` of `sendmsg` or `sendfile`. The rest stays queued; after `ENOBUFS` and `ENOMEM` it can
+    ///   be sent later.
     @discardableResult
     package func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
         var done = 0
@@ -419,8 +424,8 @@ package final class FrameChannel {
         return unreadDescriptors
     }
 
-    /// Returns an upper bound of the messages sent on a socket that the peer has not received. Each message of a channel
-    /// carries the descriptors of one frame.
+    /// Returns an upper bound of the messages sent on a socket that the peer has not received. Each message of a
+    /// channel carries the descriptors of one frame.
     package static func messagesUnread(on socket: FileDescriptor) -> Int {
         UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
     }

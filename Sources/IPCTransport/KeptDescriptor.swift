@@ -1,5 +1,5 @@
-/// A descriptor that came with received bytes and that another process has, under a number. It is given up with the last
-/// reference, unless it was taken.
+/// A descriptor that came with received bytes and that another process has, under a number. It is given up with the
+/// last reference, unless it was taken.
 package final class KeptDescriptor {
     private var number: Int?
     private let disposal: (Int) -> Void

@@ -22,7 +22,8 @@ extension FrameChannel {
         }
     }
 
-    /// Takes the next complete message with its descriptors; nil if none is complete. Bytes in its frame are in `frameBytes`.
+    /// Takes the next complete message with its descriptors; nil if none is complete. Bytes in its frame are in
+    /// `frameBytes`.
     ///
     /// - Throws: `Failure.badMessage`, also when descriptors are missing.
     package func nextMessage<Message: WorkerMessage>(

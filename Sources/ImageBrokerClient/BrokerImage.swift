@@ -6,8 +6,8 @@ public import SharedCache
 public final class BrokerImage: Sendable {
     /// The broker's reply: size, format and source.
     public let reply: ImageReply
-    /// The sealed memfd; nil for an image in a segment, which it shares with others, and for one that was delivered inline or
-    /// not at all.
+    /// The sealed memfd; nil for an image in a segment, which it shares with others, and for one that was delivered
+    /// inline or not at all.
     public let buffer: SealedBuffer?
 
     private let bytes: Bytes
@@ -54,16 +54,17 @@ public final class BrokerImage: Sendable {
     /// The number of rows.
     public var height: Int { reply.height }
 
-    /// Lends the image's bytes to `body`: `height` rows of `reply.pixels!.stride` bytes, or the encoded file. Empty for an
-    /// image that was not delivered.
+    /// Lends the image's bytes to `body`: `height` rows of `reply.pixels!.stride` bytes, or the encoded file. Empty for
+    /// an image that was not delivered.
     ///
-    /// The bytes are those that all processes share. An image of at most 256 KiB with a memfd of its own is copied at the first
-    /// call, because mapping it would take longer.
+    /// The bytes are those that all processes share. An image of at most 256 KiB with a memfd of its own is copied at
+    /// the first call, because mapping it would take longer.
     public func withBytes<Value>(_ body: (RawSpan) throws -> Value) rethrows -> Value {
         try withBytes(in: 0..<reply.bytes, body)
     }
 
-    /// Returns a metadata block that the request has asked for; nil if the file has none, and if it is longer than 1 MiB.
+    /// Returns a metadata block that the request has asked for; nil if the file has none, and if it is longer than 1
+    /// MiB.
     public func metadata(_ kind: MetadataKind) -> [UInt8]? {
         guard let range = reply.range(of: kind) else { return nil }
         return withBytes(in: range) { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
@@ -85,8 +86,8 @@ public final class BrokerImage: Sendable {
         }
     }
 
-    /// Lends the image's bytes to `body` like `withBytes`, as a pointer for C functions. It is valid during the call only; nil
-    /// for an image without bytes.
+    /// Lends the image's bytes to `body` like `withBytes`, as a pointer for C functions. It is valid during the call
+    /// only; nil for an image without bytes.
     public func withUnsafeBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
         try withBytes { try unsafe $0.withUnsafeBytes(body) }
     }

@@ -11,8 +11,8 @@ public enum ClientError: Error, CustomStringConvertible {
     case notAnswering
     /// A reply does not follow the protocol.
     case protocolViolation(String)
-    /// The image exists, but this process may open no more descriptors. Its lease is released with the next message to the
-    /// broker; a later request gets the image again.
+    /// The image exists, but this process may open no more descriptors. Its lease is released with the next message to
+    /// the broker; a later request gets the image again.
     case descriptorLost
     /// The broker refused the request.
     case refused(WireError)

@@ -48,16 +48,16 @@ extension ImageBroker {
         try perform(.cancelAll)
     }
 
-    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong, none
-    /// does, and the error is `bad-request`.
+    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong,
+    /// none does, and the error is `bad-request`.
     ///
     /// - Throws: `ClientError`.
     public func reload() throws(ClientError) -> ReloadReport {
         try perform(.reload)
     }
 
-    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images in
-    /// memory. If it cannot, the broker goes on as before.
+    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images
+    /// in memory. If it cannot, the broker goes on as before.
     ///
     /// - Throws: `ClientError`.
     public func upgrade() throws(ClientError) {
@@ -66,8 +66,8 @@ extension ImageBroker {
 
     // MARK: Events
 
-    /// Subscribes to events until the connection ends: of this user's requests, for administrators of all requests. They
-    /// are returned by `receive`, and queued until it is called.
+    /// Subscribes to events until the connection ends: of this user's requests, for administrators of all requests.
+    /// They are returned by `receive`, and queued until it is called.
     ///
     /// - Returns: the id of the subscription and of its events.
     /// - Throws: `ClientError`.
@@ -83,8 +83,8 @@ extension ImageBroker {
         }
     }
 
-    /// Subscribes and calls `handler` with each event until it returns false. Use a separate connection: replies to other
-    /// requests are discarded meanwhile.
+    /// Subscribes and calls `handler` with each event until it returns false. Use a separate connection: replies to
+    /// other requests are discarded meanwhile.
     ///
     /// - Throws: `ClientError`; `connectionLost` when the broker shuts down.
     public func follow(

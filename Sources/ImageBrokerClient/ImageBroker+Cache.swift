@@ -14,9 +14,8 @@ extension ImageBroker {
         try perform(.query(url, options))
     }
 
-    /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one. Continues
-    /// after URLs that fail. Sends the URLs in several messages if they exceed
-    /// the limits of one.
+    /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one.
+    /// Continues after URLs that fail. Sends the URLs in several messages if they exceed the limits of one.
     ///
     /// - Parameters:
     ///   - urls: the URLs, in the order in which they are loaded.
@@ -48,8 +47,8 @@ extension ImageBroker {
         return (done, failed)
     }
 
-    /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later requests of
-    /// this user for `url` get it; requests of all users when an administrator stores it.
+    /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later
+    /// requests of this user for `url` get it; requests of all users when an administrator stores it.
     ///
     /// - Parameters:
     ///   - bytes: the encoded image; they are copied.
@@ -75,8 +74,8 @@ extension ImageBroker {
         try perform(.store(file, as: url, contentType: contentType))
     }
 
-    /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find them:
-    /// one in their form at full size gets this very buffer, others get variants made of it.
+    /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find
+    /// them: one in their form at full size gets this very buffer, others get variants made of it.
     ///
     /// - Parameters:
     ///   - pixels: the layout of the rows in `buffer`, which may have at most 64 KiB besides them.

@@ -2,7 +2,8 @@ public import IPCProtocol
 public import LinuxSystem
 internal import SharedCache
 
-// Local files. Their descriptors are sent to the broker, which opens no path: the open file is the permission to read it.
+// Local files. Their descriptors are sent to the broker, which opens no path: the open file is the permission to read
+// it.
 extension ImageBroker {
     /// Loads the image in the file at `path` and waits for it.
     ///
@@ -16,8 +17,8 @@ extension ImageBroker {
         try get(file: try LocalFile.open(path), name: LocalFile.name(ofPath: path), options)
     }
 
-    /// Loads the image in a regular file that is open for reading, and waits for it. The position in the file does not matter,
-    /// and stays as it is.
+    /// Loads the image in a regular file that is open for reading, and waits for it. The position in the file does not
+    /// matter, and stays as it is.
     ///
     /// - Parameters:
     ///   - file: the open file.
@@ -56,7 +57,8 @@ extension ImageBroker {
         try perform(.query(file, options))
     }
 
-    /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals removed.
+    /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals
+    /// removed.
     ///
     /// - Throws: `ClientError`.
     public func remove(file: FileDescriptor) throws(ClientError) -> Int {

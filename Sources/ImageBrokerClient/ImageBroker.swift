@@ -6,12 +6,13 @@ internal import SharedCache
 
 /// A connection to the broker.
 ///
-/// A connection and its leases belong to the process that opened it. After `fork` the child must neither use nor release the
-/// connection or its images, but open its own connection: otherwise both would read the same stream, and each would release
-/// the other's leases. Mappings of the parent stay valid in the child. A program started by `exec` inherits nothing.
+/// A connection and its leases belong to the process that opened it. After `fork` the child must neither use nor
+/// release the connection or its images, but open its own connection: otherwise both would read the same stream, and
+/// each would release the other's leases. Mappings of the parent stay valid in the child. A program started by `exec`
+/// inherits nothing.
 ///
-/// `get` and similar methods wait for their reply. `send` and `receive` allow many requests in flight; replies arrive in
-/// the order in which they are ready. One thread uses a connection at a time; images may be used on any thread.
+/// `get` and similar methods wait for their reply. `send` and `receive` allow many requests in flight; replies arrive
+/// in the order in which they are ready. One thread uses a connection at a time; images may be used on any thread.
 public final class ImageBroker {
     /// A reply, or progress of a request in flight.
     public enum Incoming: Sendable {
@@ -26,8 +27,8 @@ public final class ImageBroker {
     }
 
     /// The limits for images that a client keeps because it requests them repeatedly. Each stays leased. While the
-    /// broker's validity page says that a request would get a kept image again, `get` returns it without a message to the
-    /// broker.
+    /// broker's validity page says that a request would get a kept image again, `get` returns it without a message to
+    /// the broker.
     public struct Keeping: Sendable {
         /// The maximum number of images.
         public var images: Int
@@ -64,10 +65,10 @@ public final class ImageBroker {
     ///
     /// - Parameters:
     ///   - path: the socket; nil for that of `SocketPath.forClient`.
-    ///   - keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without one, nothing
-    ///     is kept.
-    ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as long again
-    ///     without one it fails with `notAnswering`. Nil to wait without a limit.
+    ///   - keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without
+    ///     one, nothing is kept.
+    ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as
+    ///     long again without one it fails with `notAnswering`. Nil to wait without a limit.
     ///   - client: the program's name and version for the broker's statistics, at most 255 bytes: "name/version".
     /// - Throws: `ClientError`: `noBroker`; with `keeping` any error of a request.
     public init(
@@ -109,13 +110,13 @@ public final class ImageBroker {
     /// - Parameters:
     ///   - url: an `http` or `https` URL, or a `data:` URL, whose bytes are decoded here.
     ///   - options: the variant, and how to load it.
-    ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is cached.
-    ///     Sets the options `cache` to `noCache` and `staleFirst`.
-    ///   - partial: called with the image as far as it has been downloaded, at most a few times a second; not called for
-    ///     formats that cannot be shown in part. Sets the option `progressive`.
+    ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is
+    ///     cached. Sets the options `cache` to `noCache` and `staleFirst`.
+    ///   - partial: called with the image as far as it has been downloaded, at most a few times a second; not called
+    ///     for formats that cannot be shown in part. Sets the option `progressive`.
     ///   - progress: called with the number of bytes downloaded so far, and with their total if it is known.
-    /// - Returns: the final image, new or revalidated. It, a preview and each partial image have a lease each, released with
-    ///   the object.
+    /// - Returns: the final image, new or revalidated. It, a preview and each partial image have a lease each, released
+    ///   with the object.
     /// - Throws: `ClientError`; `refused` with the broker's reason, which may also follow a preview.
     public func get(
         _ url: String, _ options: GetOptions = GetOptions(), preview: ((BrokerImage) -> Void)? = nil,
@@ -193,7 +194,8 @@ public final class ImageBroker {
         try send { .get(GetRequest(id: $0, url: url, options: options)) }
     }
 
-    /// Changes a request of `send(get:)`. One that has ended stays as it is, as with a broker without the addition `update`.
+    /// Changes a request of `send(get:)`. One that has ended stays as it is, as with a broker without the addition
+    /// `update`.
     ///
     /// - Parameters:
     ///   - request: the request's id.
@@ -240,8 +242,8 @@ public final class ImageBroker {
         if try !session.flush(), !session.isRefused, patience != nil { throw .notAnswering }
     }
 
-    /// Waits for bytes, at most for `patience`, and sends meanwhile the messages that the kernel has refused. Returns whether
-    /// bytes have arrived.
+    /// Waits for bytes, at most for `patience`, and sends meanwhile the messages that the kernel has refused. Returns
+    /// whether bytes have arrived.
     private func waitUntilReadable() throws(ClientError) -> Bool {
         var rest = patience ?? .max
         repeat {
@@ -275,8 +277,8 @@ public final class ImageBroker {
         }
     }
 
-    /// Waits for the next reply or progress. Stashes the error of an image that cannot be used, if it is of another request than
-    /// `awaited`; nil awaits all.
+    /// Waits for the next reply or progress. Stashes the error of an image that cannot be used, if it is of another
+    /// request than `awaited`; nil awaits all.
     private func receiveFromSocket(for awaited: Int? = nil) throws(ClientError) -> Incoming {
         while true {
             switch try session.next() {
@@ -303,8 +305,9 @@ public final class ImageBroker {
 
     // MARK: Files
 
-    /// Returns the image in a file that a `get` would return without a message to the broker: one that was loaded with the same
-    /// options before, from the unchanged file of a local file system, and that is kept. Takes about 1 µs, and never waits.
+    /// Returns the image in a file that a `get` would return without a message to the broker: one that was loaded with
+    /// the same options before, from the unchanged file of a local file system, and that is kept. Takes about 1 µs, and
+    /// never waits.
     ///
     /// - Parameters:
     ///   - file: a regular file that is open for reading.

@@ -37,8 +37,8 @@ struct KeptImages {
 
     private let limits: (images: Int, bytes: Int, descriptors: Int)
     private let page: ValidityView
-    /// The first entry of each bucket, by the hash of the URL. Not a dictionary, whose hash takes as long as the rest of a
-    /// hit: there are few entries, and a process that provokes collisions slows only itself.
+    /// The first entry of each bucket, by the hash of the URL. Not a dictionary, whose hash takes as long as the rest
+    /// of a hit: there are few entries, and a process that provokes collisions slows only itself.
     private var table: [Link]
     /// All entries, in the order in which the hand of the eviction algorithm (CLOCK) visits them.
     private var entries: [Entry] = []
@@ -61,8 +61,8 @@ struct KeptImages {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// Returns the image that a `get` would return, and whether a report of such uses to the broker is due; nil when the
-    /// broker must be asked.
+    /// Returns the image that a `get` would return, and whether a report of such uses to the broker is due; nil when
+    /// the broker must be asked.
     mutating func image(at url: String, _ options: GetOptions) -> (image: BrokerImage, isReportDue: Bool)? {
         guard let index = index(of: url, hash: Self.hash(of: url), options) else { return nil }
         let now = ValidityView.now

@@ -2,11 +2,12 @@ internal import IPCProtocol
 internal import LinuxSystem
 internal import SharedCache
 
-/// A segment that a connection has mapped. The images in it are views of the mapping, which lasts as long as the connection
-/// uses it or one of them exists.
+/// A segment that a connection has mapped. The images in it are views of the mapping, which lasts as long as the
+/// connection uses it or one of them exists.
 final class Segment: Sendable {
     let mapping: Mapping
-    /// Kept open because leases end with their connection, and the broker may change the bytes of an image after its lease.
+    /// Kept open because leases end with their connection, and the broker may change the bytes of an image after its
+    /// lease.
     private let socket: FileDescriptor
 
     init(_ descriptor: FileDescriptor, size: Int, of socket: FileDescriptor) throws(SystemError) {

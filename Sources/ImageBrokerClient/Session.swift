@@ -3,15 +3,15 @@ internal import IPCTransport
 internal import LinuxSystem
 internal import SharedCache
 
-/// The state of a connection to the broker: ids, received images and leases. It neither waits nor locks: its owner waits
-/// for the socket, and lets one thread at a time use the session.
+/// The state of a connection to the broker: ids, received images and leases. It neither waits nor locks: its owner
+/// waits for the socket, and lets one thread at a time use the session.
 final class Session {
     /// A result of receiving.
     enum Event {
         /// A reply or progress.
         case incoming(ImageBroker.Incoming)
-        /// An image that this process cannot use: it has no free descriptor, or no memory to map it. The connection stays
-        /// usable, and the lease is released.
+        /// An image that this process cannot use: it has no free descriptor, or no memory to map it. The connection
+        /// stays usable, and the lease is released.
         case unusableImage(id: Int, isFinal: Bool, ClientError)
         /// The broker has answered a `hello` of the session; `page` is nil if no validity page came.
         case ownHello
@@ -50,8 +50,9 @@ final class Session {
     /// The newest request that was answered.
     private var newestAnswered = -1
     private var lastID = -1
-    /// Whether the kernel has refused to send the queued messages for now, because too many descriptors of the user are in
-    /// flight or it lacks memory. The socket is writable meanwhile, so `flush` must be called again after `sendPauseMs`.
+    /// Whether the kernel has refused to send the queued messages for now, because too many descriptors of the user are
+    /// in flight or it lacks memory. The socket is writable meanwhile, so `flush` must be called again after
+    /// `sendPauseMs`.
     private(set) var isRefused = false
     /// An inline image whose payload has not arrived completely.
     private var incomplete: (id: Int, reply: ImageReply, bytes: [UInt8])?
@@ -61,11 +62,12 @@ final class Session {
     private static let releasesInOneFrame = 10_000
     /// The protocol's maximum of an inline image, `maxInlineBytes`.
     private static let maximumInlineBytes = 64 << 20
-    /// The maximum number of received descriptors while no frame is complete: that of the incomplete one, and one that no
-    /// message expects.
+    /// The maximum number of received descriptors while no frame is complete: that of the incomplete one, and one that
+    /// no message expects.
     private static let maximumEarlyDescriptors = 2
 
-    /// Creates a session over a connected socket; `client` is the program's name and version for each `hello` of the session.
+    /// Creates a session over a connected socket; `client` is the program's name and version for each `hello` of the
+    /// session.
     init(_ socket: FileDescriptor, releases: PendingReleases, client: String? = nil) {
         self.client = client
         channel = FrameChannel(socket: socket)
@@ -101,8 +103,8 @@ final class Session {
         channel.enqueue(frame, descriptors: descriptors)
     }
 
-    /// Queues a request for the next validity page if the present one has ended although the connection goes on: another
-    /// program has taken the broker's place. Without an answer that has a page, no further one is requested.
+    /// Queues a request for the next validity page if the present one has ended although the connection goes on:
+    /// another program has taken the broker's place. Without an answer that has a page, no further one is requested.
     private func renewPage() {
         guard let page, !page.hasOwner else { return }
         self.page = nil
@@ -166,9 +168,9 @@ final class Session {
         return isSent
     }
 
-    /// Releases the leases of images that were released, and cancels the requests in flight and subscriptions, for a session
-    /// that is left: an image in a segment keeps its connection open, and with it all that is not ended now. The broker would end a
-    /// connection whose events nobody reads, and its segments.
+    /// Releases the leases of images that were released, and cancels the requests in flight and subscriptions, for a
+    /// session that is left: an image in a segment keeps its connection open, and with it all that is not ended now.
+    /// The broker would end a connection whose events nobody reads, and its segments.
     func abandon() {
         enqueueDue(report: nil)
         if !segments.hasLeases { return }
@@ -189,7 +191,8 @@ final class Session {
                 unleased.remove(buffer)
                 continue
             }
-            // The broker reads messages in their order: its answer to a later request shows that it has read the release.
+            // The broker reads messages in their order: its answer to a later request shows that it has read the
+            // release.
             if entry.neededUntil < max(oldestUnanswered, newestAnswered) {
                 held[buffer] = nil
                 unleased.remove(buffer)
@@ -249,8 +252,8 @@ final class Session {
         }
     }
 
-    /// Closes received descriptors that no message has expected. Those of an incomplete frame came with its first byte, in
-    /// one message.
+    /// Closes received descriptors that no message has expected. Those of an incomplete frame came with its first byte,
+    /// in one message.
     private func closeUnexpectedDescriptors() throws(ClientError) {
         if !channel.isInsideFrame {
             channel.closeDescriptors()

@@ -2,10 +2,11 @@ internal import LinuxSystem
 internal import SharedCache
 internal import Synchronization
 
-/// A sealed buffer that is copied at the first access and mapped at the second: mapping a few pages, faulting them in and
-/// unmapping them takes twice as long as a copy, and most images are accessed once.
+/// A sealed buffer that is copied at the first access and mapped at the second: mapping a few pages, faulting them in
+/// and unmapping them takes twice as long as a copy, and most images are accessed once.
 final class SmallBuffer: Sendable {
-    /// The maximum size in bytes. From a megabyte on a mapping is about as fast, and a copy takes memory of this process.
+    /// The maximum size in bytes. From a megabyte on a mapping is about as fast, and a copy takes memory of this
+    /// process.
     static let largest = 256 << 10
 
     private let buffer: SealedBuffer
@@ -27,7 +28,8 @@ final class SmallBuffer: Sendable {
             return try unsafe shared.mapping.withBytes(body)
         }
         return try unsafe withUnsafeTemporaryAllocation(byteCount: buffer.size, alignment: 16) { copy in
-            // A sealed memfd cannot shrink. Without memory for its pages, access to a mapping would kill the process, too.
+            // A sealed memfd cannot shrink. Without memory for its pages, access to a mapping would kill the process,
+            // too.
             guard unsafe (try? buffer.descriptor.read(into: copy, at: 0)) == buffer.size else {
                 fatalError("a sealed buffer cannot be read")
             }

@@ -58,7 +58,8 @@ package struct DecodeService: WorkerService {
     package var sandboxPolicy: SandboxPolicy { program.policy }
 
     package func warmUp() throws {
-        // Once, also for forked workers: what libraries find out stays found, and the pages need not be resident in each.
+        // Once, also for forked workers: what libraries find out stays found, and the pages need not be resident in
+        // each.
         codec_warm_up()
         try WarmUp(program, conversions).run()
         program.prepare()
@@ -73,8 +74,8 @@ package struct DecodeService: WorkerService {
     package func ready(in report: SandboxReport) -> DecodeReport { .ready(report, build: build) }
 
     package mutating func serve() throws {
-        // A page that is still shared with the fork server is copied when it is first written. The warm-up writes it now
-        // and not during the first job, unless that has arrived already.
+        // A page that is still shared with the fork server is copied when it is first written. The warm-up writes it
+        // now and not during the first job, unless that has arrived already.
         try secondWarmUp.take()?.run { UnixSocket.hasArrived(on: channel.socket) }
         try JobLoop(channel: channel, family: program.family, codecs: program.codecs, conversions: conversions).run()
     }

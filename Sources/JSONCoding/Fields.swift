@@ -19,8 +19,8 @@ package protocol FieldList {
 /// The fields of one JSON object, which a `FieldList` reads or writes by naming them.
 ///
 /// Reading begins with one pass over the text, which checks all of it and notes where each member stands; after that no
-/// field can be malformed JSON. Packed, a value is checked when it is read. A field of the wrong type or out of range is
-/// noted in `problem` and keeps its value, so that the rest of the message is still read and the error can name the
+/// field can be malformed JSON. Packed, a value is checked when it is read. A field of the wrong type or out of range
+/// is noted in `problem` and keeps its value, so that the rest of the message is still read and the error can name the
 /// message's `id`. Of members with the same name the last counts. Unknown members are ignored.
 package struct Fields {
     /// A field that does not conform to the protocol.
@@ -311,8 +311,8 @@ package struct Fields {
         if isReading || !values.isEmpty { objects(name, &values, most: most, isNumbered: isNumbered, .optional) }
     }
 
-    /// An array of at most `most` objects. Reading ends at the first that has a problem. With `isNumbered`, the problem names
-    /// the object's index.
+    /// An array of at most `most` objects. Reading ends at the first that has a problem. With `isNumbered`, the problem
+    /// names the object's index.
     package mutating func objects<Value: FieldList>(
         _ name: StaticString, _ values: inout [Value], most: Int = .max, isNumbered: Bool = false,
         _ presence: Presence = .required
@@ -381,7 +381,8 @@ package struct Fields {
 
     // MARK: Values of cases
 
-    // These return the value that was read or, when it is written, `value`: for the associated values of an enumeration's case.
+    // These return the value that was read or, when it is written, `value`: for the associated values of an
+    // enumeration's case.
 
     /// The value whose field or fields `list` names.
     package mutating func value<Value>(_ value: Value, _ list: (inout Fields, inout Value) -> Void) -> Value {
@@ -432,8 +433,8 @@ package struct Fields {
     /// The names of all members that were read, in their order.
     package var names: [String] { members.map { reader.name(of: $0, most: .max) ?? "" } }
 
-    /// Notes members that were read and have other names. For objects in which a member that is not understood must not be
-    /// ignored.
+    /// Notes members that were read and have other names. For objects in which a member that is not understood must not
+    /// be ignored.
     package mutating func noteUnknownNames(besides known: [String]) {
         guard isReading, let other = names.first(where: { !known.contains($0) }) else { return }
         note(other, expected: "absent: the members are " + known.joined(separator: ", "))
@@ -445,8 +446,8 @@ package struct Fields {
     /// Returns the name of the member at `index`, in the order of the text; nil when it is longer than `most` bytes.
     package func name(at index: Int, most: Int) -> String? { reader.name(of: members[index], most: most) }
 
-    /// Reads the string of the member at `index`, whose name is `name`; nil when it is longer than `most` bytes, and also,
-    /// with a note, when it is another value.
+    /// Reads the string of the member at `index`, whose name is `name`; nil when it is longer than `most` bytes, and
+    /// also, with a note, when it is another value.
     package mutating func string(at index: Int, named name: String, most: Int) -> String? {
         reader.position = members[index].value
         guard reader.nextIsString else { return readString(name, .max) }
@@ -560,8 +561,8 @@ package struct Fields {
     /// The longest raw value of an enumeration, in bytes.
     private static let longestChoice = 64
 
-    /// Reads an array. `values` stay as they are when it is absent, has an element that `element` does not read, or more
-    /// than `most`.
+    /// Reads an array. `values` stay as they are when it is absent, has an element that `element` does not read, or
+    /// more than `most`.
     private mutating func readElements<Element>(
         _ name: StaticString, _ most: Int, _ presence: Presence, _ values: inout [Element],
         _ element: (inout Fields, StaticString) -> Element?

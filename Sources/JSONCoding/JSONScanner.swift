@@ -1,7 +1,8 @@
 /// Steps over JSON (RFC 8259) and checks all of it, without creating strings or numbers.
 ///
-/// Each value, name, escape sequence and character beyond ASCII is a token. The time is that of `tokens` plus a fraction
-/// of a nanosecond for each further byte, because these are checked eight at a time. So a limit of tokens bounds it.
+/// Each value, name, escape sequence and character beyond ASCII is a token. The time is that of `tokens` plus a
+/// fraction of a nanosecond for each further byte, because these are checked eight at a time. So a limit of tokens
+/// bounds it.
 struct JSONScanner {
     /// The deepest nesting that is read.
     static let maximumDepth = 64
@@ -185,8 +186,8 @@ struct JSONScanner {
         }
     }
 
-    /// Skips a string of ASCII without escapes, and returns the offsets of its characters; nil, at its beginning, for any
-    /// other.
+    /// Skips a string of ASCII without escapes, and returns the offsets of its characters; nil, at its beginning, for
+    /// any other.
     mutating func skipPlainString(in text: Span<UInt8>) -> Range<Int>? {
         var end = self
         guard position < text.count, text[position] == UInt8(ascii: "\"") else { return nil }

@@ -1,5 +1,5 @@
-/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes, and that arrays and
-/// objects end; the rest is checked when it is read.
+/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes, and
+/// that arrays and objects end; the rest is checked when it is read.
 struct PackedScanner {
     /// The offset in the bytes.
     var position: Int

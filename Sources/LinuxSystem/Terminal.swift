@@ -41,8 +41,8 @@ package struct Terminal {
             columns: Int(size.ws_col), rows: Int(size.ws_row), width: Int(size.ws_xpixel), height: Int(size.ws_ypixel))
     }
 
-    /// Writes a query to the terminal, and returns what it answers until `isComplete` or for `milliseconds`. Meanwhile, the
-    /// answer is not shown.
+    /// Writes a query to the terminal, and returns what it answers until `isComplete` or for `milliseconds`. Meanwhile,
+    /// the answer is not shown.
     package func answer(to query: String, within milliseconds: Int, isComplete: ([UInt8]) -> Bool) -> [UInt8] {
         var before = termios()
         guard unsafe tcgetattr(descriptor.raw, &before) == 0 else { return [] }

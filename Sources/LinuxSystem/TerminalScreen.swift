@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// The alternate screen of the terminal that controls this process, without its echo, and with keys as they are pressed.
-/// The terminal is as before when the object is released, and while the process is stopped.
+/// The alternate screen of the terminal that controls this process, without its echo, and with keys as they are
+/// pressed. The terminal is as before when the object is released, and while the process is stopped.
 package final class TerminalScreen {
     package enum Event: Equatable {
         /// Bytes that the terminal sent, of one or several keys.
@@ -97,7 +97,8 @@ package final class TerminalScreen {
         _ = unsafe tcsetattr(descriptor.raw, TCSADRAIN, &before)
     }
 
-    /// Writes to a terminal that may be held (Ctrl-S): what it does not take until a signal arrives, or for a second, is lost.
+    /// Writes to a terminal that may be held (Ctrl-S): what it does not take until a signal arrives, or for a second,
+    /// is lost.
     private func write(_ text: String) {
         let bytes = Array(text.utf8)
         var written = 0

@@ -47,8 +47,8 @@ package enum UnixSocket {
         return socket
     }
 
-    /// Binds `path` and listens there; the descriptor is nonblocking. The file gets `mode` and, if given, `group`. Until
-    /// then it is accessible only to its owner, and connections are refused.
+    /// Binds `path` and listens there; the descriptor is nonblocking. The file gets `mode` and, if given, `group`.
+    /// Until then it is accessible only to its owner, and connections are refused.
     package static func listen(
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
@@ -113,8 +113,8 @@ package enum UnixSocket {
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
-    /// The number of the mount namespace of the process at the other end; nil if it cannot be read, or that process has exited
-    /// (`SO_PEERPIDFD`, Linux 6.5).
+    /// The number of the mount namespace of the process at the other end; nil if it cannot be read, or that process has
+    /// exited (`SO_PEERPIDFD`, Linux 6.5).
     package static func peerMountNamespace(of socket: FileDescriptor) -> UInt64? {
         let namespace = clinux_peer_mount_namespace(socket.raw)
         return namespace == 0 ? nil : namespace
@@ -227,8 +227,8 @@ package enum UnixSocket {
         return unsafe ioctl(socket, request, &bytes) < 0 ? 0 : Int(bytes)
     }
 
-    /// Makes the other end's sends fail, and lets it read an end of file, even if other processes have this end. What both have
-    /// sent before can still be received.
+    /// Makes the other end's sends fail, and lets it read an end of file, even if other processes have this end. What
+    /// both have sent before can still be received.
     package static func shutDown(_ socket: Int32) { _ = shutdown(socket, Int32(SHUT_RDWR)) }
 
     /// Whether epoll would report the socket as writable.

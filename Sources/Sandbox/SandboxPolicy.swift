@@ -20,7 +20,8 @@ package struct SandboxPolicy: Sendable {
     /// Whether failing calls are recorded in the kernel's log. For processes in which none is expected.
     let logsRefusals: Bool
 
-    /// Whether a call that is not in the table kills the process instead of failing, so that tests find missing entries.
+    /// Whether a call that is not in the table kills the process instead of failing, so that tests find missing
+    /// entries.
     package var isStrict = false
     /// The limit of a written file's size in bytes, which applies to memfds too; nil for no limit.
     package var largestFile: Int?
@@ -31,14 +32,14 @@ package struct SandboxPolicy: Sendable {
     package static let decode = SandboxPolicy(
         rules: { SystemCallRule.decode(pid: $0) }, descriptors: 64, logsRefusals: true)
 
-    /// The policy of a decode worker of SVG: as that of the others, and the fonts and their configuration, which the libraries
-    /// read when text needs them; and a thread, in which filters work.
+    /// The policy of a decode worker of SVG: as that of the others, and the fonts and their configuration, which the
+    /// libraries read when text needs them; and a thread, in which filters work.
     package static let svg = SandboxPolicy(
         rules: { SystemCallRule.svg(pid: $0) }, readable: fontFiles, descriptors: 64, startsThreads: true,
         logsRefusals: false)
 
-    /// The files that fontconfig reads. Those in home directories are not among them: another user's document must not show
-    /// which fonts a user has.
+    /// The files that fontconfig reads. Those in home directories are not among them: another user's document must not
+    /// show which fonts a user has.
     private static let fontFiles = [
         "/etc/fonts", "/usr/share/fontconfig", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig",
     ]
@@ -75,31 +76,31 @@ package struct SandboxPolicy: Sendable {
             logsRefusals: false)
     }
 
-    /// The policy of the process of the shared tier: TCP connections to the ports of its servers, memfds to pass on, and no
-    /// files. Kernels before 6.7 cannot restrict ports; there it may connect to any.
+    /// The policy of the process of the shared tier: TCP connections to the ports of its servers, memfds to pass on,
+    /// and no files. Kernels before 6.7 cannot restrict ports; there it may connect to any.
     ///
-    /// Its descriptors are those of records that wait to be written and of bodies that it has found (`BrokerLimits.maxSharedWrites` and
-    /// `SharedTier.maximumLookups` of the core), and its connections.
+    /// Its descriptors are those of records that wait to be written and of bodies that it has found
+    /// (`BrokerLimits.maxSharedWrites` and `SharedTier.maximumLookups` of the core), and its connections.
     package static func tier(ports: [UInt16]) -> SandboxPolicy {
         SandboxPolicy(
             rules: { SystemCallRule.tier(pid: $0) }, connects: true, ports: ports, descriptors: 1024,
             logsRefusals: false)
     }
 
-    /// The policy of the process that makes images over HTTP: connections to its listening socket and to sockets of this machine
-    /// that have a path, threads, and memfds. No files, and no connection to the network.
+    /// The policy of the process that makes images over HTTP: connections to its listening socket and to sockets of
+    /// this machine that have a path, threads, and memfds. No files, and no connection to the network.
     package static let http = SandboxPolicy(
         rules: { SystemCallRule.http(pid: $0) }, descriptors: nil, startsThreads: true, logsRefusals: false)
 
     /// The policy of the process that closes descriptors for the broker: its socket, and nothing else.
     ///
-    /// The limit of descriptors stays that of the broker: a connection that found no place would be closed by the kernel,
-    /// while the broker waits.
+    /// The limit of descriptors stays that of the broker: a connection that found no place would be closed by the
+    /// kernel, while the broker waits.
     package static let descriptors = SandboxPolicy(
         rules: { SystemCallRule.descriptors(pid: $0) }, descriptors: nil, logsRefusals: true)
 
-    /// The policy of the process that receives descriptors for the broker, and reads the files behind them: the contents of
-    /// these files, too.
+    /// The policy of the process that receives descriptors for the broker, and reads the files behind them: the
+    /// contents of these files, too.
     package static let files = SandboxPolicy(
         rules: { SystemCallRule.files(pid: $0) }, descriptors: nil, logsRefusals: true)
 }

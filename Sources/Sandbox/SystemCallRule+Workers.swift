@@ -1,7 +1,7 @@
 internal import Glibc
 
-// The system calls of each kind of worker. All others fail with ENOSYS, as on an older kernel, so that a newer C library
-// falls back to older calls.
+// The system calls of each kind of worker. All others fail with ENOSYS, as on an older kernel, so that a newer C
+// library falls back to older calls.
 extension SystemCallRule {
     /// The calls of a decode worker: memory, its socket, the descriptors that it receives.
     static func decode(pid: Int32) -> [SystemCallRule] {
@@ -35,7 +35,8 @@ extension SystemCallRule {
             .allow("mmap", .bits(2, PROT_EXEC, are: false), .mapsPrivately),
             abort(pid: pid),
         ]
-        // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
+        // A buffer's seals are read before it is mapped, and those of a result are added. No other command is
+        // permitted.
         return rules + fcntl(Kernel.getSeals, Kernel.addSeals)
     }
 
@@ -52,7 +53,8 @@ extension SystemCallRule {
 
     static func fcntl(_ commands: Int32...) -> [SystemCallRule] { commands.map { allow("fcntl", .equals(1, $0)) } }
 
-    /// The start and the end of threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
+    /// The start and the end of threads. The arguments of clone3 cannot be checked: it fails, and the C library calls
+    /// clone.
     static let threads =
         ["set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu"].map { allow($0) } + [
             .allow("clone", .bits(0, Kernel.threadFlags, are: true)), .fail("clone3", ENOSYS),
@@ -140,8 +142,8 @@ extension SystemCallRule {
             .allow("socket", .equals(0, AF_NETLINK), .equals(2, 0)),
             // No daemons on this machine: the resolver works without them.
             .fail("socket", EAFNOSUPPORT, .equals(0, AF_UNIX)),
-            // libcurl wakes its threads by a pair of connected sockets. One of datagrams could send to any socket of this
-            // machine that has a path.
+            // libcurl wakes its threads by a pair of connected sockets. One of datagrams could send to any socket of
+            // this machine that has a path.
             .allow("socketpair", .equals(0, AF_UNIX), .isOfType(1, SOCK_STREAM)),
             // The length of a name server's answer.
             .allow("ioctl", .equals(1, Int32(FIONREAD))),
@@ -159,8 +161,8 @@ extension SystemCallRule {
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
             "readlinkat", "getcwd", "getdents64", "mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat",
             "renameat2", "linkat", "flock", "lseek", "read", "ftruncate", "fallocate", "copy_file_range",
-            // SQLite gives a new file the database's mode and, if made by root, its owner. Landlock does not check these
-            // calls. They take a descriptor, so they reach only files that it permits to open.
+            // SQLite gives a new file the database's mode and, if made by root, its owner. Landlock does not check
+            // these calls. They take a descriptor, so they reach only files that it permits to open.
             "fchmod", "fchown",
             // Synchronisation, and the C library's allocation on file systems without fallocate.
             "fsync", "fdatasync", "fstatfs",
@@ -242,8 +244,8 @@ extension SystemCallRule {
         decode(pid: pid).filter { $0.name != "pread64" && $0.name != "pwrite64" }
     }
 
-    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and the metadata of a file.
-    /// Paths lead nowhere, because Landlock permits none; statx only reveals whether one exists.
+    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and the metadata of
+    /// a file. Paths lead nowhere, because Landlock permits none; statx only reveals whether one exists.
     static func files(pid: Int32) -> [SystemCallRule] {
         decode(pid: pid) + [
             .allow("fcntl", .equals(1, F_GETFL)), .allow("fstatfs"),

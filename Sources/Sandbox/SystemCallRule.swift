@@ -26,8 +26,8 @@ struct SystemCallRule: Equatable {
             return Check(argument: argument, mask: UInt64(0xFFFF_FFFF & ~flags), value: UInt64(type.rawValue))
         }
 
-        /// The flags of an mmap are private: MAP_PRIVATE, and neither MAP_SHARED nor MAP_SHARED_VALIDATE, which has both
-        /// bits; nor MAP_GROWSDOWN, because the data limit does not count such memory.
+        /// The flags of an mmap are private: MAP_PRIVATE, and neither MAP_SHARED nor MAP_SHARED_VALIDATE, which has
+        /// both bits; nor MAP_GROWSDOWN, because the data limit does not count such memory.
         static let mapsPrivately = Check(argument: 3, mask: 0x103, value: 2)
 
         static func isNull(_ argument: UInt32) -> Check { Check(argument: argument, mask: .max, value: 0) }

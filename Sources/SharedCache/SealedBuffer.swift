@@ -7,8 +7,8 @@ package struct WritableBuffer: ~Copyable {
     /// The memfd, for the process that fills the buffer.
     package let descriptor: FileDescriptor
 
-    /// Makes an empty memfd. `size`, if given, is final: the file cannot grow, and can shrink only with `mayShrink`; its
-    /// pages are allocated as they are written. `name` appears only in `/proc/PID/fd`.
+    /// Makes an empty memfd. `size`, if given, is final: the file cannot grow, and can shrink only with `mayShrink`;
+    /// its pages are allocated as they are written. `name` appears only in `/proc/PID/fd`.
     package init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         let file = FileDescriptor(owning: try retrying("memfd_create") { unsafe clinux_memfd_create(name) })
         if let size {
@@ -78,8 +78,8 @@ public struct SealedBuffer: Sendable {
 }
 
 extension FileDescriptor {
-    /// Whether this is a memfd of `size` bytes that no process can resize, and that only an older mapping can write: the
-    /// broker's.
+    /// Whether this is a memfd of `size` bytes that no process can resize, and that only an older mapping can write:
+    /// the broker's.
     package func isSegment(of size: Int) -> Bool {
         let (seals, needed) = (clinux_get_seals(raw), clinux_seal_foreign_writes())
         return seals >= 0 && seals & needed == needed && (try? self.size()) == size
@@ -113,8 +113,8 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
         unsafe base = try buffer.descriptor.map(count, flags: MAP_PRIVATE)
     }
 
-    /// Maps a segment, a memfd for which `isSegment` is true, read-only and shared, so that results which the broker adds are
-    /// visible.
+    /// Maps a segment, a memfd for which `isSegment` is true, read-only and shared, so that results which the broker
+    /// adds are visible.
     package init(segment descriptor: FileDescriptor, size: Int) throws(SystemError) {
         count = size
         unsafe base = try descriptor.map(size)

@@ -1,8 +1,8 @@
 internal import CLinux
 package import LinuxSystem
 
-/// A segment of the broker's: shared memory in which many images lie. No other process can write to it or resize it, because its only
-/// writable mapping is older than its seals.
+/// A segment of the broker's: shared memory in which many images lie. No other process can write to it or resize it,
+/// because its only writable mapping is older than its seals.
 @safe
 package final class Segment {
     /// The memfd, for clients.

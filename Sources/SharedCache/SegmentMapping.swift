@@ -38,7 +38,8 @@ final class SegmentMapping: Sendable {
     func prepare(upTo end: Int) throws(SystemError) {
         if !isWritable { throw SystemError("mmap", code: SystemError.invalidArgument) }
         try provide(upTo: end)
-        // Each part is ordered once, also where the other thread is late or finds no memory, so that orders do not pile up.
+        // Each part is ordered once, also where the other thread is late or finds no memory, so that orders do not pile
+        // up.
         if ordered.load(ordering: .relaxed) < min(size, end + Self.ahead / 2) {
             let wanted = min(size, end + Self.ahead)
             ordered.store(wanted, ordering: .relaxed)
@@ -59,8 +60,8 @@ final class SegmentMapping: Sendable {
     }
 }
 
-/// Provides pages on a thread of its own: to clear and to map those of a small image takes the kernel a fifth of the time that the
-/// broker has for it.
+/// Provides pages on a thread of its own: to clear and to map those of a small image takes the kernel a fifth of the
+/// time that the broker has for it.
 @safe
 private final class PageProvider: Sendable {
     /// Nil where no thread can be started: the pages are then provided when they are written to.

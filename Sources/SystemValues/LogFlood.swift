@@ -1,4 +1,5 @@
-/// Bounds the lines of the log that others can cause: of each kind, a few in each period are written, and the rest is counted.
+/// Bounds the lines of the log that others can cause: of each kind, a few in each period are written, and the rest is
+/// counted.
 package struct LogFlood: Sendable {
     /// The lines that count together.
     package struct Kind: Hashable, Sendable {

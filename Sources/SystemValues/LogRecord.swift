@@ -45,7 +45,8 @@ package enum LogEvent: String, CaseIterable, Sendable {
     /// The count of lines that were not written.
     case repeated
 
-    /// Whether others than the administrator can cause any number of lines. More than a few are counted instead of written.
+    /// Whether others than the administrator can cause any number of lines. More than a few are counted instead of
+    /// written.
     package var isLimited: Bool {
         switch self {
         case .started, .stopping, .reload, .upgrade, .restored, .setting, .repeated: false

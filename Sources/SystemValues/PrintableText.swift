@@ -2,7 +2,8 @@
 
 extension Unicode.Scalar {
     /// Whether a text with this character may be shown as another text: controls (C0, C1, DEL), separators of lines and
-    /// paragraphs, and format characters, among them those of writing direction. Zero-width joiners are format characters too.
+    /// paragraphs, and format characters, among them those of writing direction. Zero-width joiners are format
+    /// characters too.
     package var isDeceptive: Bool {
         if value < 0x7F { return value < 0x20 }
         return switch properties.generalCategory {
@@ -13,8 +14,8 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// The text with each deceptive character in JSON's notation (\u202E), so that it is safe on a terminal and in a JSON
-    /// string.
+    /// The text with each deceptive character in JSON's notation (\u202E), so that it is safe on a terminal and in a
+    /// JSON string.
     package var escapingDeceptive: String { escapingDeceptive(except: nil) }
 
     /// The same, with the line feeds left as they are.
@@ -38,8 +39,8 @@ extension String {
 }
 
 extension String {
-    /// The text without the user info, query and fragment of URLs in it, which may be secret. A URL ends at white space, a
-    /// quotation mark or an angle bracket.
+    /// The text without the user info, query and fragment of URLs in it, which may be secret. A URL ends at white
+    /// space, a quotation mark or an angle bracket.
     package var withoutURLSecrets: String {
         var text = ""
         var rest = Substring(self)

@@ -17,8 +17,8 @@ package enum SignalNumber {
     package static let badSystemCall: Int32 = 31
     /// `SIGXCPU`: the limit of processor time (RLIMIT_CPU) is reached.
     package static let processorTime: Int32 = 24
-    /// The signals by which the kernel or the C library kills a process that has failed: SIGSEGV, SIGABRT, SIGBUS, SIGILL,
-    /// SIGFPE, SIGTRAP, SIGPIPE and SIGXFSZ.
+    /// The signals by which the kernel or the C library kills a process that has failed: SIGSEGV, SIGABRT, SIGBUS,
+    /// SIGILL, SIGFPE, SIGTRAP, SIGPIPE and SIGXFSZ.
     package static let faults: Set<Int32> = [11, 6, 7, 4, 8, 5, 13, 25]
 
     /// Returns the C library's English name of a signal (`strsignal`): "Killed".

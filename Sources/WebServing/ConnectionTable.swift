@@ -1,8 +1,8 @@
 import HTTPValues
 import SystemValues
 
-/// Decides which connections are served and when they end, so that no client keeps others from being answered. Connections are known
-/// by their descriptors, and each is for one request.
+/// Decides which connections are served and when they end, so that no client keeps others from being answered.
+/// Connections are known by their descriptors, and each is for one request.
 package struct ConnectionTable {
     package struct Limits: Sendable {
         /// The maximum number of connections.
@@ -59,8 +59,8 @@ package struct ConnectionTable {
 
     init(_ limits: Limits) { self.limits = limits }
 
-    /// Adds a connection. Returns one to be ended for it, which may be itself: of a client that has its share, or of all when there
-    /// are too many, that which has waited longest for its request or the end of its answer.
+    /// Adds a connection. Returns one to be ended for it, which may be itself: of a client that has its share, or of
+    /// all when there are too many, that which has waited longest for its request or the end of its answer.
     mutating func open(_ id: Int32, from address: IPAddress?, at now: Instant) -> Ended? {
         let client = Self.client(at: address)
         let own = connections.filter { $0.value.client == client }
@@ -78,8 +78,8 @@ package struct ConnectionTable {
         return ended
     }
 
-    /// The bytes that the addresses of one client share: those of this machine, a network of IPv6, or one of IPv4. A Unix socket
-    /// has no address.
+    /// The bytes that the addresses of one client share: those of this machine, a network of IPv6, or one of IPv4. A
+    /// Unix socket has no address.
     private static func client(at address: IPAddress?) -> [UInt8] {
         let loopback: [UInt8] = [127]
         guard let bytes = address.map({ ($0.mappedIPv4 ?? $0).bytes }) else { return loopback }
@@ -93,8 +93,8 @@ package struct ConnectionTable {
         connections[id]?.deadline = now.adding(milliseconds: limits.bodyMilliseconds)
     }
 
-    /// Notes that a request is complete. Returns whether it is to be answered: others than those for `/health` leave some
-    /// connections to these.
+    /// Notes that a request is complete. Returns whether it is to be answered: others than those for `/health` leave
+    /// some connections to these.
     mutating func beginAnswer(_ id: Int32, isHealth: Bool) -> Bool {
         let answering = connections.values.count { $0.deadline == nil }
         guard connections[id] != nil, isHealth || answering < limits.connections - limits.healthReserve else {

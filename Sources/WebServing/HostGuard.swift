@@ -1,7 +1,7 @@
 import HTTPValues
 
-/// Decides by the Host field whether a request was meant for this server. A page of another site can make a browser send requests
-/// here by giving its own name the address of this machine (DNS rebinding); then the field has that name.
+/// Decides by the Host field whether a request was meant for this server. A page of another site can make a browser
+/// send requests here by giving its own name the address of this machine (DNS rebinding); then the field has that name.
 package struct HostGuard {
     /// The names that are accepted besides localhost and numeric addresses, which no site can take for itself.
     private let names: Set<String>

@@ -73,7 +73,8 @@ package protocol WebApplication: Sendable {
     func answer(_ request: WebRequest, _ exchange: Exchange) -> WebAnswer
     /// The answer to a request that is refused when it is complete, because there are too many.
     var busy: WebAnswer { get }
-    /// The bytes of an answer to a request that is refused before it is complete; nil to end its connection without one.
+    /// The bytes of an answer to a request that is refused before it is complete; nil to end its connection without
+    /// one.
     func refusal(_ reason: WebRefusal) -> [UInt8]?
 }
 
@@ -95,8 +96,8 @@ package final class ByteBudget: Sendable {
     package func give(_ bytes: Int) { left.withLock { $0 += bytes } }
 }
 
-/// A request with its body, which is received into a memfd, and the bytes that it and its answer take. One thread at a time uses it:
-/// that of its connection.
+/// A request with its body, which is received into a memfd, and the bytes that it and its answer take. One thread at a
+/// time uses it: that of its connection.
 package final class Exchange: Sendable {
     private struct State {
         var file: FileDescriptor?

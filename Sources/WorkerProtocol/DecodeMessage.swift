@@ -13,7 +13,8 @@ package import JSONCoding
 //
 // Before anything is made of the bytes of a file, their digest is computed:
 //
-//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink); a small body comes
+//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink); a small
+//     body comes
 //                       in the frame, in place of its descriptor
 //     worker → identified | failed
 //
@@ -26,11 +27,11 @@ package import JSONCoding
 //
 // An order with a place in it has no descriptor for the result.
 //
-// A `describe` job ends with `header`, and so does a `header` job unless it requests metadata blocks that the file has: these
-// are its result. A job for a partial file gets a descriptor that another process still writes to,
-// and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
-// sends `ready` once, and never accepts a second job before the first has ended: further orders to identify, which the
-// broker may send ahead, wait in the socket, and the reports on them may come together.
+// A `describe` job ends with `header`, and so does a `header` job unless it requests metadata blocks that the file has:
+// these are its result. A job for a partial file gets a descriptor that another process still writes to, and reads no
+// more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker sends `ready`
+// once, and never accepts a second job before the first has ended: further orders to identify, which the broker may
+// send ahead, wait in the socket, and the reports on them may come together.
 
 /// A decode worker's job: the result to produce from the encoded bytes.
 package struct DecodeJob: Equatable, Sendable, FieldList {
@@ -54,8 +55,8 @@ package struct DecodeJob: Equatable, Sendable, FieldList {
     package var encoding: Encoding?
     /// Whether the result includes the image's placeholder.
     package var wantsPlaceholder = false
-    /// An earlier job, of the same bytes, whose frames those of this one follow in the same form: if the worker still has its decoder,
-    /// it goes on with it.
+    /// An earlier job, of the same bytes, whose frames those of this one follow in the same form: if the worker still
+    /// has its decoder, it goes on with it.
     package var after: Int?
     /// The number of bytes received of a file still being downloaded; nil for a complete file.
     package var partialBytes: Int?
@@ -122,7 +123,8 @@ package struct DecodePlan: Hashable, Sendable, FieldList {
     }
 
     /// Returns the size in bytes of the buffer to fill: that of all requested frames, or the maximum size of the
-    /// encoded image, and that of the metadata blocks. No product here overflows, within the bounds on sides and frames.
+    /// encoded image, and that of the metadata blocks. No product here overflows, within the bounds on sides and
+    /// frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
         imageBytes(transform, encoding) + metadataBytes(transform.metadata)
     }
@@ -256,8 +258,8 @@ package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
     case output(job: Int, at: ResultPlace? = nil)
     /// Ends the job because its result is not wanted.
     case refuse(job: Int)
-    /// Requests the digest of all bytes of the descriptor that it carries; with a decoding, the second descriptor is the
-    /// memfd for its result, unless it states a place in the worker's memory.
+    /// Requests the digest of all bytes of the descriptor that it carries; with a decoding, the second descriptor is
+    /// the memfd for its result, unless it states a place in the worker's memory.
     case identify(job: Int, early: EarlyDecode? = nil, at: ResultPlace? = nil)
     /// Carries the worker's memory for results.
     case memory
@@ -303,8 +305,8 @@ package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
 
 /// A message from a decode worker.
 package enum DecodeReport: Equatable, Sendable, WorkerMessage {
-    /// The worker accepts jobs, with its sandbox and its version; nil when the message has none. `build` changes whenever
-    /// the decoding code does.
+    /// The worker accepts jobs, with its sandbox and its version; nil when the message has none. `build` changes
+    /// whenever the decoding code does.
     case ready(SandboxReport?, version: String? = ProductVersion.current, build: String? = nil)
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
@@ -312,8 +314,8 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
     case finished(job: Int, DecodeResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)
-    /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is known of
-    /// the image but the format, if another program decodes it.
+    /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is
+    /// known of the image but the format, if another program decodes it.
     case identified(job: Int, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
     /// The job has ended because another program decodes this format.
     case foreign(job: Int, ImageFormat)

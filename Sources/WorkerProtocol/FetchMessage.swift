@@ -15,8 +15,8 @@ package import JSONCoding
 //     broker → stop
 //     worker → stopped   unless it had ended the transfer before
 //
-// A body that is complete before it has a file comes in the frame of `finished`. If it has begun in the same moment, `finished`
-// also says what `responded` and the first `progress` would have said.
+// A body that is complete before it has a file comes in the frame of `finished`. If it has begun in the same moment,
+// `finished` also says what `responded` and the first `progress` would have said.
 //
 // Any number of transfers run concurrently.
 
@@ -195,7 +195,8 @@ package enum FetchOrder: Equatable, Sendable, WorkerMessage {
 package enum FetchReport: Equatable, Sendable, WorkerMessage {
     /// The worker accepts transfers, with its sandbox; nil when the message has none.
     case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
+    /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's
+    /// root.
     case redirected(job: Int, to: String)
     /// A body begins, with its response's header.
     case responded(job: Int, ResponseRecord, FetchBeginning)
@@ -212,8 +213,8 @@ package enum FetchReport: Equatable, Sendable, WorkerMessage {
     /// The transfer was stopped after `received` bytes; no more bytes will be written.
     case stopped(job: Int, received: Int)
 
-    /// The failure of the report's job, to be sent in its place when no frame can hold it; nil for a report that does not
-    /// end its job, which is then left out.
+    /// The failure of the report's job, to be sent in its place when no frame can hold it; nil for a report that does
+    /// not end its job, which is then left out.
     package var failureInPlace: FetchReport? {
         switch self {
         case .finished(let job, _), .notModified(let job, _), .failed(let job, _):

@@ -3,7 +3,8 @@ package import JSONCoding
 
 /// What a download worker reads from descriptor 4 instead of its arguments, which other users can see: one JSON object.
 package struct FetchPrivate: Equatable, Sendable, FieldList {
-    /// The URL of the proxy that all transfers go through, with a user name and a password if it has them; nil for none.
+    /// The URL of the proxy that all transfers go through, with a user name and a password if it has them; nil for
+    /// none.
     package var proxy: String?
     /// The user name and password for the proxy; nil for those in its URL, or none.
     package var proxyCredentials: Credentials?

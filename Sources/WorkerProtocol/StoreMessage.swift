@@ -17,10 +17,10 @@ package import JSONCoding
 //     cache → quarantine                           once, when anything is remembered
 //     cache → known                                after each start, once it knows all its entries
 //
-// Orders are carried out in the sequence of their arrival: a `find` sees each entry whose order to be kept came before it.
-// Answers come in the same sequence, with two exceptions. `kept` and `notKept` come after the commit of the entries, one for
-// all entries of a commit, and so possibly after the answers to later orders. `cleared` comes when the entries are
-// removed. Jobs tell answers apart.
+// Orders are carried out in the sequence of their arrival: a `find` sees each entry whose order to be kept came before
+// it. Answers come in the same sequence, with two exceptions. `kept` and `notKept` come after the commit of the
+// entries, one for all entries of a commit, and so possibly after the answers to later orders. `cleared` comes when the
+// entries are removed. Jobs tell answers apart.
 
 /// The state of the disk tier.
 package struct DiskReport: Equatable, Sendable, FieldList {
@@ -188,13 +188,13 @@ package enum StoreReport: Equatable, Sendable, WorkerMessage {
     case cleared(job: Int, removed: Int, bytes: Int)
     /// The quarantine list stored by an earlier broker.
     case quarantine([QuarantineRecord])
-    /// Hashes of the keys of originals that the disk tier has (`KeyHash`). With `isComplete`, all were reported, except those
-    /// that this broker has had stored since the process started: no other original exists. Without, that is not certain, or
-    /// not any more.
+    /// Hashes of the keys of originals that the disk tier has (`KeyHash`). With `isComplete`, all were reported, except
+    /// those that this broker has had stored since the process started: no other original exists. Without, that is not
+    /// certain, or not any more.
     case known(hashes: [UInt64], isComplete: Bool)
 
-    /// The report to be sent in place of one that no frame can hold: the entry is missing. Nil for reports whose length is
-    /// bounded by their fields.
+    /// The report to be sent in place of one that no frame can hold: the entry is missing. Nil for reports whose length
+    /// is bounded by their fields.
     package var replacement: StoreReport? {
         switch self {
         case .foundOriginal(let job, _), .foundRaster(let job, _, _): .missing(job: job)
@@ -210,7 +210,8 @@ package enum StoreReport: Equatable, Sendable, WorkerMessage {
         default: 0
         }
     }
-    /// Clients are sent rasters, in a memfd; to make it here costs less than in the broker. They are not sent most originals.
+    /// Clients are sent rasters, in a memfd; to make it here costs less than in the broker. They are not sent most
+    /// originals.
     package var mayHaveBytes: Bool { if case .foundOriginal = self { true } else { false } }
 
     package var type: String {

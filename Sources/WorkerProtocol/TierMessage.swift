@@ -5,15 +5,15 @@ package import JSONCoding
 
 // The messages between the broker and the process of the shared tier: frames of the wire protocol over a socket pair.
 //
-//     broker → find      tier → found-small | found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
+//     broker → find tier → found-small | found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
 //     broker → keep + 1 descriptor (sealed)    tier → kept
 //       (small contents come in the frame instead)
 //     broker → note                     tier → kept
 //     broker → renew, release, remove, reject
 //     tier → servers                    when a figure has changed, at most once a second
 //
-// The lookups that have arrived together are sent together, and answered before anything is written. All other orders are
-// carried out in the sequence of their arrival, but leases are ended together when nothing else is to be done.
+// The lookups that have arrived together are sent together, and answered before anything is written. All other orders
+// are carried out in the sequence of their arrival, but leases are ended together when nothing else is to be done.
 
 /// A message from the broker to the process of the shared tier.
 package enum TierOrder: Equatable, Sendable, WorkerMessage {
@@ -77,8 +77,8 @@ package enum TierOrder: Equatable, Sendable, WorkerMessage {
 package enum TierReport: Equatable, Sendable, WorkerMessage {
     /// The process accepts orders, with its sandbox; nil when the message has none.
     case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The original or the variant exists, and its bytes are few. The frame's bytes are the record's metadata, of this length, and the
-    /// contents. Whoever can reach the servers may have written both, and the process has read neither.
+    /// The original or the variant exists, and its bytes are few. The frame's bytes are the record's metadata, of this
+    /// length, and the contents. Whoever can reach the servers may have written both, and the process has read neither.
     case foundSmall(job: Int, metadata: Int)
     /// The original or the variant exists; carries its bytes.
     case found(job: Int, SharedRecord)

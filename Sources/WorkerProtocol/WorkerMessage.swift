@@ -19,8 +19,8 @@ package protocol WorkerMessage: Equatable, Sendable {
 
 /// Contents that a frame has in place of a memfd.
 package enum SmallContents {
-    /// The most bytes of an original or of a record of the shared tier that the process of a tier sends in a frame, and that the broker
-    /// keeps without a memfd.
+    /// The most bytes of an original or of a record of the shared tier that the process of a tier sends in a frame, and
+    /// that the broker keeps without a memfd.
     package static let mostBytes = 64 << 10
 }
 
@@ -41,8 +41,8 @@ extension WorkerMessage {
         hasBytes ? max(0, descriptorCount - 1) : descriptorCount
     }
 
-    /// Appends the message as a frame to other frames, with `bytes` after a zero, if given. To send a small body in a frame costs
-    /// less than to make, fill, seal, send and read a memfd.
+    /// Appends the message as a frame to other frames, with `bytes` after a zero, if given. To send a small body in a
+    /// frame costs less than to make, fill, seal, send and read a memfd.
     ///
     /// - Throws: `Frame.TooLong`; nothing is appended then.
     package func append(to frames: inout [UInt8], with bytes: RawSpan? = nil) throws(Frame.TooLong) {
@@ -66,8 +66,8 @@ extension WorkerMessage {
         return writer.finish()
     }
 
-    /// Whether messages of a type are text, so that programs of other versions understand them and can say so: a program's first,
-    /// and the order to a fork server.
+    /// Whether messages of a type are text, so that programs of other versions understand them and can say so: a
+    /// program's first, and the order to a fork server.
     private static func isText(_ type: String) -> Bool { type == "ready" || type == "formats" || type == "fork" }
 
     private func list(_ type: String, withBytes hasBytes: Bool, _ fields: inout Fields) {
@@ -116,7 +116,8 @@ extension WorkerMessage {
     private init(_ fields: inout Fields) throws(BadWorkerMessage) {
         var type = ""
         fields.string("type", &type)
-        // By index: the methods of collections, which are not specialized for the type, look up metadata and allocate memory.
+        // By index: the methods of collections, which are not specialized for the type, look up metadata and allocate
+        // memory.
         let blanks = Self.blanks
         var place = 0
         while place < blanks.count, blanks[place].type != type { place += 1 }

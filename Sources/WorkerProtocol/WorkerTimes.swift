@@ -1,11 +1,12 @@
 package import JSONCoding
 
-// Durations that workers measure, in microseconds. On the wire they are short lists of numbers in the order below; a time
-// that was not measured is 0. The broker bounds them by what it measures itself.
+// Durations that workers measure, in microseconds. On the wire they are short lists of numbers in the order below; a
+// time that was not measured is 0. The broker bounds them by what it measures itself.
 
 /// The parts of a transfer; with redirects, the sums over all requests.
 package struct FetchTimes: Equatable, Sendable {
-    /// The look-up of the name, the connection, its TLS handshake, the wait for the first byte of the response, and its rest.
+    /// The look-up of the name, the connection, its TLS handshake, the wait for the first byte of the response, and its
+    /// rest.
     package var (dns, connect, tls, firstByte, body) = (0, 0, 0, 0, 0)
 
     package init() {}

@@ -6,8 +6,8 @@ internal import WorkerProtocol
 /// Forks workers from a process that is already warm. A forked worker shares the memory that its libraries have read,
 /// relocated and filled, and is ready in a fraction of the time that a start takes.
 ///
-/// The server reads only its orders, and decodes only the samples of the warm-up. Its workers confine themselves, as those
-/// do that are started as programs.
+/// The server reads only its orders, and decodes only the samples of the warm-up. Its workers confine themselves, as
+/// those do that are started as programs.
 struct ForkServer {
     /// The channel to the broker.
     let channel: FrameChannel

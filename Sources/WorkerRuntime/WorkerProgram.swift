@@ -39,8 +39,8 @@ package protocol WorkerService {
     /// The rights that the process keeps. The runtime adds the limits that the options set.
     var sandboxPolicy: SandboxPolicy { get }
 
-    /// Does whole jobs without the broker, so that no client waits for work that a process does once: pages are mapped, the
-    /// heap grows, libraries fill tables and open files.
+    /// Does whole jobs without the broker, so that no client waits for work that a process does once: pages are mapped,
+    /// the heap grows, libraries fill tables and open files.
     ///
     /// - Throws: Anything; the process then exits with status 1.
     mutating func warmUp() throws
@@ -50,7 +50,8 @@ package protocol WorkerService {
     /// - Throws: Anything; the process then exits with status 1.
     mutating func didFork(channel: FrameChannel) throws
 
-    /// Reads the first bytes that others may have written. Called once the sandbox is entered, before the ready message.
+    /// Reads the first bytes that others may have written. Called once the sandbox is entered, before the ready
+    /// message.
     mutating func didEnterSandbox(_ report: SandboxReport)
 
     /// The message by which the broker learns that jobs can come.
@@ -58,8 +59,8 @@ package protocol WorkerService {
 
     /// Does jobs until the broker closes the channel.
     ///
-    /// - Throws: `FrameChannel.Failure`, `SystemError` and others; the process then exits with status 1, or with 0 when the
-    ///   error is that the broker has closed the channel.
+    /// - Throws: `FrameChannel.Failure`, `SystemError` and others; the process then exits with status 1, or with 0 when
+    ///   the error is that the broker has closed the channel.
     mutating func serve() throws
 }
 

@@ -16,8 +16,8 @@ internal import WorkerProtocol
 /// 5. No core dumps, no tracing by others of the same user, and files for the owner alone.
 /// 6. Hook `makeService`, for what the sandbox denies.
 /// 7. Hook `warmUp`. Libraries may open files and inspect the processor for it, so it comes before the sandbox.
-/// 8. In a fork server: forks until the broker closes the socket. Each new worker goes on from here, with hook `didFork`
-///    and a parent-death signal of its own, which `fork` clears.
+/// 8. In a fork server: forks until the broker closes the socket. Each new worker goes on from here, with hook
+///    `didFork` and a parent-death signal of its own, which `fork` clears.
 /// 9. The sandbox, before the first byte that the process did not make itself.
 /// 10. Hook `didEnterSandbox`.
 /// 11. The ready message, with the sandbox as the kernel confirmed it.
@@ -33,8 +33,8 @@ package enum WorkerRuntime {
     /// The descriptor of the control socket.
     package static let controlDescriptor: Int32 = 3
 
-    /// Runs `program` with the arguments of this process, and exits: with status 0 when the broker has closed the control
-    /// socket, 1 after an error, 2 for wrong usage.
+    /// Runs `program` with the arguments of this process, and exits: with status 0 when the broker has closed the
+    /// control socket, 1 after an error, 2 for wrong usage.
     package static func run(_ program: some WorkerProgram) -> Never {
         let status = run(program, arguments: CommandLine.arguments.dropFirst())
         // Without the libraries' exit handlers, because threads of the resolver may still use what those destroy.

@@ -58,7 +58,8 @@ struct CacheProgram: WorkerProgram, Equatable {
 
     func makeService(channel: FrameChannel, log: Log) throws -> StoreLoop {
         var options = store
-        // Without a right to search the directories above it, the status is an error, and not that of a missing directory.
+        // Without a right to search the directories above it, the status is an error, and not that of a missing
+        // directory.
         if let opened, (try? FileSystem.status(of: options.directory)) == nil {
             options.directory = FileSystem.path(ofDescriptor: opened.raw)
         }

@@ -14,8 +14,8 @@ struct StoreLoop {
     private static let keepPause = 5
     private static let commitInterval = 100
     private static let commitWrites = 1000
-    /// The longest time that times of use wait under load, in milliseconds, and the number that is written at once: the more
-    /// there are, the fewer pages each of them changes.
+    /// The longest time that times of use wait under load, in milliseconds, and the number that is written at once: the
+    /// more there are, the fewer pages each of them changes.
     private static let useInterval = 1000
     private static let usesAtOnce = 8192
     /// The time between two steps of the reconciliation under load, and their length, in milliseconds.
@@ -23,8 +23,9 @@ struct StoreLoop {
     private static let reconcileSlice = 2
     /// The least time between two reports of the state, in milliseconds.
     private static let reportInterval = 250
-    /// The most reports, and their bytes, that are sent together when several orders to find small entries have arrived, so that the
-    /// broker is woken once for them; and how long the first of them waits before one more order is carried out.
+    /// The most reports, and their bytes, that are sent together when several orders to find small entries have
+    /// arrived, so that the broker is woken once for them; and how long the first of them waits before one more order
+    /// is carried out.
     private static let reportsTogether = 8
     private static let bytesTogether = 1 << 16
     private static let queuedMicroseconds = 1000
@@ -145,7 +146,8 @@ struct StoreLoop {
         try flush()
     }
 
-    /// Reports the state if it has changed, after some time; the last one at once, because it says why this process exits.
+    /// Reports the state if it has changed, after some time; the last one at once, because it says why this process
+    /// exits.
     private mutating func reportState(isLast: Bool) throws {
         let report = store.report
         if let lastReport {

@@ -14,8 +14,8 @@ struct FetchProgram: WorkerProgram, Equatable {
 
     /// `--allow-address`: ranges of addresses that may be connected to although they are not public.
     var allowedAddresses: [AddressRange] = []
-    /// `--private`: the rest is a `FetchPrivate` on descriptor 4. With a proxy `allowedAddresses` has no effect, because only the
-    /// proxy's address is connected to: the proxy decides which addresses may be reached through it.
+    /// `--private`: the rest is a `FetchPrivate` on descriptor 4. With a proxy `allowedAddresses` has no effect,
+    /// because only the proxy's address is connected to: the proxy decides which addresses may be reached through it.
     var hasPrivate = false
     /// `--min-speed`: a body that is slower fails.
     var speedFloor = SpeedFloor()

@@ -5,7 +5,8 @@ import LinuxSystem
 import SystemValues
 import WebServing
 
-/// Answers requests over HTTP with images that the broker makes. Its methods are called on the threads of the server's connections.
+/// Answers requests over HTTP with images that the broker makes. Its methods are called on the threads of the server's
+/// connections.
 struct ImageServer: WebApplication {
     /// The time for an image, in milliseconds.
     static let deadline = 50_000

@@ -78,8 +78,8 @@ struct Rendition: Equatable {
         return options
     }
 
-    /// The options of another request when the first one failed: the middle, where the whole image, scaled to cover the box, has
-    /// too many pixels to be searched. Nil for other failures.
+    /// The options of another request when the first one failed: the middle, where the whole image, scaled to cover the
+    /// box, has too many pixels to be searched. Nil for other failures.
     static func options(_ first: GetOptions, after failure: ClientError) -> GetOptions? {
         guard first.variant.position == .attention, case .refused(let error) = failure,
             (error.cause ?? error.code) == .tooManyPixels

@@ -2,7 +2,8 @@ import HTTPValues
 
 /// The encodings of text within URLs.
 enum TextCoding {
-    /// Decodes percent-encoding; nil for a malformed escape, and for bytes that are not UTF-8. In a query, `+` is a space.
+    /// Decodes percent-encoding; nil for a malformed escape, and for bytes that are not UTF-8. In a query, `+` is a
+    /// space.
     static func percentDecoded(_ text: some StringProtocol, isQuery: Bool = false) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

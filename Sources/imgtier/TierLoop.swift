@@ -6,8 +6,8 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// Takes the broker's orders: lookups that have arrived together are answered together and first, then other orders for a few
-/// milliseconds, and last the leases that are not needed any more are ended.
+/// Takes the broker's orders: lookups that have arrived together are answered together and first, then other orders for
+/// a few milliseconds, and last the leases that are not needed any more are ended.
 struct TierLoop {
     /// The least time between two reports of the figures, in milliseconds.
     private static let reportInterval = 1000
@@ -15,7 +15,8 @@ struct TierLoop {
     private static let retryInterval = 30_000
     /// The time for which orders are carried out before lookups are taken again, in microseconds.
     private static let turn = 5_000
-    /// The number of bytes from which on answers are sent while others are still to come, and the memory that is kept for them.
+    /// The number of bytes from which on answers are sent while others are still to come, and the memory that is kept
+    /// for them.
     private static let bytesTogether = 64 << 10
     private static let keptMemory = 256 << 10
     /// The most leases that are ended together.

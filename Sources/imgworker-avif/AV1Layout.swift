@@ -11,8 +11,8 @@ struct AV1Layout: Equatable {
     /// The bytes up to the colour description, for 32 operating points of at most 89 bits.
     static let longestHeader = 512
 
-    /// Reads the content of a sequence header (AV1 specification, section 5.5); nil if it ends early or is invalid, so that no
-    /// decoder shows a frame of it.
+    /// Reads the content of a sequence header (AV1 specification, section 5.5); nil if it ends early or is invalid, so
+    /// that no decoder shows a frame of it.
     init?(sequenceHeader bytes: [UInt8]) {
         var reader = BitReader(bytes)
         let profile = reader.next(3)

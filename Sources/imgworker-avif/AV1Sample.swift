@@ -24,8 +24,8 @@ struct AV1Sample: Equatable {
     /// The most units in all samples of a file.
     static let mostUnits = 1 << 24
 
-    /// Reads the sample that consists of `pieces` of `bytes`, each within them. Bytes that form no unit end the sample, as in
-    /// a decoder. Returns nil if there are too many frames or units.
+    /// Reads the sample that consists of `pieces` of `bytes`, each within them. Bytes that form no unit end the sample,
+    /// as in a decoder. Returns nil if there are too many frames or units.
     init?(_ bytes: Span<UInt8>, _ pieces: [Range<Int>], _ progress: inout Progress) {
         var cursor = PieceCursor(pieces)
         var hasSequenceHeader = false

@@ -1,8 +1,10 @@
 import ImageDecoding
 
-/// Alpha that belongs to each cell of a grid, which is a file's primary image (ISO/IEC 23008-12, sections 6.5.8 and 6.6.2.3).
+/// Alpha that belongs to each cell of a grid, which is a file's primary image (ISO/IEC 23008-12, sections 6.5.8 and
+/// 6.6.2.3).
 ///
-/// libavif 0.11 finds only alpha of the whole grid, and places cells in the order in which the file mentions items first.
+/// libavif 0.11 finds only alpha of the whole grid, and places cells in the order in which the file mentions items
+/// first.
 enum AVIFCellAlpha: Equatable {
     /// Only alpha of the whole image, or none.
     case none
@@ -11,7 +13,8 @@ enum AVIFCellAlpha: Equatable {
     /// libavif would show another image, for a reason.
     case unsupported(String)
 
-    /// Reads the properties of items and their references to others in `meta`. `order` is that of the identifiers of all items.
+    /// Reads the properties of items and their references to others in `meta`. `order` is that of the identifiers of
+    /// all items.
     init(_ bytes: Span<UInt8>, meta: Box, grids: Set<Int>, order: [Int]) {
         guard let boxes = meta.fields, let primary = ItemFile.primary(bytes, boxes)?.identifier,
             let references = Self.references(bytes, boxes), let properties = Self.properties(bytes, boxes)

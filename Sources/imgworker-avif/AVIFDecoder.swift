@@ -14,8 +14,8 @@ struct AVIFDecoder: ImageDecoder {
     private var copiedBytes = 0
     private let reader: CodecReader
 
-    /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they may
-    /// have at most `mostPixels` pixels.
+    /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they
+    /// may have at most `mostPixels` pixels.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         let reader = unsafe try CodecReader(
             of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy,
@@ -119,8 +119,8 @@ private struct AVIFWork {
         }
     }
 
-    /// Counts the frames of a sequence that lead to those in `selection`, which are present. A frame is decoded from the
-    /// last one that refers to no other, both by its own data and as the container says (`isKey`). Throws
+    /// Counts the frames of a sequence that lead to those in `selection`, which are present. A frame is decoded from
+    /// the last one that refers to no other, both by its own data and as the container says (`isKey`). Throws
     /// `too-many-pixels`.
     init(
         _ sequence: AVIFSequence, _ selection: FrameSelection, in source: ImageSource, isKey: (Int) -> Bool

@@ -41,8 +41,8 @@ struct AVIFItems: Equatable {
         return entries
     }
 
-    /// Reads the places of the items with these `identifiers`, and returns those of all items, in order. An item may lie in the
-    /// `idat` box's content, `data`.
+    /// Reads the places of the items with these `identifiers`, and returns those of all items, in order. An item may
+    /// lie in the `idat` box's content, `data`.
     private mutating func readPlaces(
         _ bytes: Span<UInt8>, _ box: Box, of identifiers: Set<Int>, _ data: Range<Int>
     ) -> [Int]? {

@@ -227,7 +227,8 @@ private struct AVIFTrack {
     /// Returns the number of runs of samples with one duration.
     func durationRuns(_ bytes: Span<UInt8>) -> Int { durations.flatMap { Self.count(bytes, $0, of: 8) } ?? 0 }
 
-    /// Returns the delays of `count` frames in milliseconds, rounded. The last duration is that of all samples after it.
+    /// Returns the delays of `count` frames in milliseconds, rounded. The last duration is that of all samples after
+    /// it.
     func delays(_ bytes: Span<UInt8>, count: Int) -> [Int] {
         var delays: [Int] = []
         var delay = 0

@@ -2,7 +2,8 @@ import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 
-/// The header of a bitmap in a BMP or an icon: BITMAPCOREHEADER, BITMAPINFOHEADER and its versions 2 to 5, or that of OS/2 2.x.
+/// The header of a bitmap in a BMP or an icon: BITMAPCOREHEADER, BITMAPINFOHEADER and its versions 2 to 5, or that of
+/// OS/2 2.x.
 struct BitmapHeader {
     enum Coding {
         case plain, runs

@@ -2,8 +2,8 @@ import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 
-/// Decodes an icon or a cursor: the image whose size is nearest to the requested one and not smaller, else the largest. The size of
-/// the icon is that of its largest image, of which the others are taken for reductions.
+/// Decodes an icon or a cursor: the image whose size is nearest to the requested one and not smaller, else the largest.
+/// The size of the icon is that of its largest image, of which the others are taken for reductions.
 struct IconDecoder: ImageDecoder {
     let header: StoredHeader
 
@@ -72,8 +72,8 @@ struct IconDecoder: ImageDecoder {
 
     private func image(of size: DecodedSize) -> Image { images.first { $0.geometry == size.geometry } ?? images[0] }
 
-    /// Reads the headers of all images. Their own sizes and depths count, because a directory has no room for all sizes, and that
-    /// of a cursor has none for depths.
+    /// Reads the headers of all images. Their own sizes and depths count, because a directory has no room for all
+    /// sizes, and that of a cursor has none for depths.
     private static func images(in bytes: Span<UInt8>, isWhole: Bool) throws(WireError) -> [Image] {
         var best: [PixelGeometry: Image] = [:]
         var failure = WireError(CODEC_DAMAGED, format: .ico, message: "it has no image")

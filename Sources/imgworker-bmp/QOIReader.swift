@@ -2,8 +2,8 @@ import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 
-/// Reads QOI (https://qoiformat.org/qoi-specification.pdf). The field that says that light is linear is ignored: writers set it for
-/// images of sRGB, and other readers ignore it.
+/// Reads QOI (https://qoiformat.org/qoi-specification.pdf). The field that says that light is linear is ignored:
+/// writers set it for images of sRGB, and other readers ignore it.
 struct QOIReader: RowReader {
     let geometry: PixelGeometry
     let hasAlpha: Bool

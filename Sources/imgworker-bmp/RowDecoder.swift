@@ -2,7 +2,8 @@ import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 
-/// An image whose header is read, and whose rows are read one after the other. All offsets are checked against the bytes.
+/// An image whose header is read, and whose rows are read one after the other. All offsets are checked against the
+/// bytes.
 protocol RowReader {
     var geometry: PixelGeometry { get }
     var hasAlpha: Bool { get }
@@ -11,8 +12,9 @@ protocol RowReader {
     var profile: Range<Int>? { get }
     /// Why a row has fewer pixels.
     var failure: codec_status { get }
-    /// Reads row `row` of `bytes`, counted from the top, into `pixels` (`RGBA`), and returns the number of pixels that there are;
-    /// the others stay as they are. Called for each row in order, because some formats have no places of rows.
+    /// Reads row `row` of `bytes`, counted from the top, into `pixels` (`RGBA`), and returns the number of pixels that
+    /// there are; the others stay as they are. Called for each row in order, because some formats have no places of
+    /// rows.
     mutating func read(_ row: Int, of bytes: Span<UInt8>, into pixels: inout MutableSpan<UInt32>) -> Int
 }
 
@@ -40,8 +42,8 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
     private let reader: Reader
     private let format: ImageFormat
 
-    /// Opens a reader of `source`. `open` is given the bytes and whether all of the image must be there: then it throws `truncated`
-    /// if the file is too short for what it declares, before anyone allocates memory for it.
+    /// Opens a reader of `source`. `open` is given the bytes and whether all of the image must be there: then it throws
+    /// `truncated` if the file is too short for what it declares, before anyone allocates memory for it.
     init(
         _ source: ImageSource, _ format: ImageFormat,
         open: (Span<UInt8>, _ isWhole: Bool) throws(WireError) -> Reader

@@ -1,7 +1,7 @@
 import ImageDecoding
 
-/// A HEIC of 8 × 8 pixels, 4:2:0 with alpha, written by pillow-heif with `quality=50, chroma=420`, because this program has no
-/// encoder.
+/// A HEIC of 8 × 8 pixels, 4:2:0 with alpha, written by pillow-heif with `quality=50, chroma=420`, because this program
+/// has no encoder.
 let smallHEIF = [UInt8](
     hexadecimal: """
         0000001c6674797068656963000000006d696631686569636d6961660000026b6d657461000000000000002168646c7200000000

@@ -16,8 +16,9 @@ struct JP2Channels: Equatable {
     private(set) var isPremultiplied = false
     private(set) var space: JP2Container.Space
 
-    /// Assigns the components of a codestream as the boxes of its file say. Without them, one or two channels are gray, three or
-    /// more are RGB, and a channel that follows the colours is alpha. Throws `decode-failed`, `unsupported-format`.
+    /// Assigns the components of a codestream as the boxes of its file say. Without them, one or two channels are gray,
+    /// three or more are RGB, and a channel that follows the colours is alpha. Throws `decode-failed`,
+    /// `unsupported-format`.
     init(_ container: JP2Container, _ components: [JP2Codestream.Component]) throws(WireError) {
         let channels = container.channels ?? components.indices.map { JP2Container.Channel(component: $0, column: nil) }
         space = container.space

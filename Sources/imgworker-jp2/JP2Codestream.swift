@@ -2,8 +2,8 @@ import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 
-/// The headers of a JPEG 2000 codestream (ISO/IEC 15444-1, annex A): its size, and upper estimates of what OpenJPEG allocates for
-/// it, which are known before OpenJPEG sees the file.
+/// The headers of a JPEG 2000 codestream (ISO/IEC 15444-1, annex A): its size, and upper estimates of what OpenJPEG
+/// allocates for it, which are known before OpenJPEG sees the file.
 struct JP2Codestream {
     /// The samples of one kind.
     struct Component: Equatable {
@@ -45,7 +45,8 @@ struct JP2Codestream {
     private(set) var damage: codec_status?
 
     private let length: Int
-    /// The maxima of all coding styles: layers, resolutions, precincts of a resolution, and bytes of a component's structures.
+    /// The maxima of all coding styles: layers, resolutions, precincts of a resolution, and bytes of a component's
+    /// structures.
     private var layers = 1, resolutions = 1, precincts = 1, structureBytes = 0
     /// The bytes of the transforms that are copied for each tile.
     private var transformBytes = 0
@@ -210,7 +211,8 @@ struct JP2Codestream {
             parts += bands * columns.precincts * rows.precincts
             precincts = max(precincts, columns.precincts * rows.precincts)
         }
-        // Where some passes end a segment (LAZY, TERMALL), each may be one. A segment takes at least three bits of the file.
+        // Where some passes end a segment (LAZY, TERMALL), each may be one. A segment takes at least three bits of the
+        // file.
         let isSplit = style & 5 != 0
         let segments = min(blocks * layers * (isSplit ? Self.mostPasses : 1), 3 * length)
         structureBytes = max(
@@ -220,8 +222,8 @@ struct JP2Codestream {
         return true
     }
 
-    /// Returns upper estimates of the code-blocks and precincts in one direction of a tile's band, at a resolution `level` below
-    /// the full one. Sizes are exponents of two.
+    /// Returns upper estimates of the code-blocks and precincts in one direction of a tile's band, at a resolution
+    /// `level` below the full one. Sizes are exponents of two.
     private static func cells(
         _ side: Side, _ level: Int, _ isHalf: Bool, _ block: Int, _ precinct: Int
     ) -> (blocks: Int, precincts: Int) {
@@ -234,14 +236,16 @@ struct JP2Codestream {
 
     /// What OpenJPEG 2.5 allocates for a tile that a header declares, and for each of its components.
     private static let tileBytes = 9500, tileComponentBytes = 1100
-    /// For a code-block, for each of its parts in another layer, for one that ends a segment, and for a precinct of a band.
+    /// For a code-block, for each of its parts in another layer, for one that ends a segment, and for a precinct of a
+    /// band.
     private static let blockBytes = 512, chunkBytes = 24, segmentBytes = 64, precinctBytes = 256
     /// The number of passes of a code-block in a layer.
     private static let mostPasses = 164
     /// For a marker segment, for a part that a tile declares, and for the table of packet headers (PPM, PPT).
     private static let markerBytes = 32, partBytes = 24, headersBytes = 4096
 
-    /// Returns an upper estimate of the bytes that OpenJPEG holds while it decodes without the `reduction` highest resolutions.
+    /// Returns an upper estimate of the bytes that OpenJPEG holds while it decodes without the `reduction` highest
+    /// resolutions.
     func heldBytes(reduction: Int) -> Int {
         let tiles = missing.count
         var bytes = length + tiles * (Self.tileBytes + components.count * Self.tileComponentBytes + transformBytes)

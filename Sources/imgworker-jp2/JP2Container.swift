@@ -66,8 +66,8 @@ struct JP2Container: Equatable {
         }
     }
 
-    /// Returns the next box, and whether the file ends within it; nil if it ends before its content. The last box may have no
-    /// size.
+    /// Returns the next box, and whether the file ends within it; nil if it ends before its content. The last box may
+    /// have no size.
     private static func next(_ bytes: Span<UInt8>, in rest: inout Range<Int>) -> (Box, isCut: Bool)? {
         let start = rest.lowerBound
         guard var size = bytes.integer(at: start, bytes: 4, .big), rest.count >= 8 else { return nil }
@@ -83,7 +83,8 @@ struct JP2Container: Equatable {
         return (Box(type: start + 4, content: start + header..<end), size > end - start)
     }
 
-    /// Returns whether any brand is that of a still image of JPEG 2000: Part 1, Part 15, or Part 2, whose readers know more.
+    /// Returns whether any brand is that of a still image of JPEG 2000: Part 1, Part 15, or Part 2, whose readers know
+    /// more.
     private static func isStill(_ bytes: Span<UInt8>, _ content: Range<Int>) -> Bool {
         // The major brand is followed by its version.
         let places = stride(from: content.lowerBound, to: content.upperBound, by: 4).filter {

@@ -1,6 +1,7 @@
 import ImageDecoding
 
-/// A JP2 of 8 × 8 pixels, written by `opj_compress -I -r 6 -n 3` and shortened by its comment, because this program has no encoder.
+/// A JP2 of 8 × 8 pixels, written by `opj_compress -I -r 6 -n 3` and shortened by its comment, because this program has
+/// no encoder.
 let smallJP2 = [UInt8](
     hexadecimal: """
         0000000c6a5020200d0a870a00000014667479706a703220000000006a7032200000002d6a703268000000166968647200000008

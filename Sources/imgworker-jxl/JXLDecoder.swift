@@ -11,8 +11,8 @@ struct JXLDecoder: ImageDecoder {
 
     private let reader: CodecReader
 
-    /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there may be at
-    /// most `mostPixels`.
+    /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there
+    /// may be at most `mostPixels`.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy,

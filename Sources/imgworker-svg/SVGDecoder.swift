@@ -34,7 +34,8 @@ struct SVGDecoder: ImageDecoder {
     }
 
     func workingBytes(at size: DecodedSize) -> Int {
-        // The result, and surfaces of its size for groups, masks and filters. More of them count for the process's limit only.
+        // The result, and surfaces of its size for groups, masks and filters. More of them count for the process's
+        // limit only.
         header.heldBytes + 6 * size.geometry.bytes
     }
 
@@ -61,8 +62,8 @@ extension DecodeProgram {
         prepare: {
             codec_silence()
             codec_svg_load_encodings()
-            // Pango looks for fonts in a thread that ends some time after the document is freed, within two seconds. A sandbox
-            // confines only the thread that enters it.
+            // Pango looks for fonts in a thread that ends some time after the document is freed, within two seconds. A
+            // sandbox confines only the thread that enters it.
             var tries = 0
             while SandboxPolicy.threads > 1, tries < 2000 {
                 usleep(1000)
@@ -70,8 +71,8 @@ extension DecodeProgram {
             }
         })
 
-    /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which is confined
-    /// only after the warm-up and does not survive a fork.
+    /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which
+    /// is confined only after the warm-up and does not survive a fork.
     private static let smallSVG = """
         <svg xmlns="http://www.w3.org/2000/svg" width="16" height="16"><linearGradient id="a"><stop stop-color="red"/>\
         <stop offset="1" stop-color="blue"/></linearGradient><path d="M0 0H16L8 16Z" fill="url(#a)"/>\

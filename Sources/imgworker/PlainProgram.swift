@@ -4,8 +4,8 @@ import ImageDecoding
 import WorkerProtocol
 
 extension DecodeProgram {
-    /// The formats that every broker decodes: the functions of a library in CImageCodecs, a decoder in a file of Formats (of
-    /// Animation for GIF), and an entry here.
+    /// The formats that every broker decodes: the functions of a library in CImageCodecs, a decoder in a file of
+    /// Formats (of Animation for GIF), and an entry here.
     static let plain = DecodeProgram(
         .plain,
         unsafe ImageCodec(
@@ -46,7 +46,8 @@ extension ImageCodec {
                 animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels)
             return Opened(decoder, animation)
         }
-        // The still image that precedes the frames of a PNG can be shown without them. A GIF without frames has a fault.
+        // The still image that precedes the frames of a PNG can be shown without them. A GIF without frames has a
+        // fault.
         if let fault = animation?.fault, format != .png { throw WireError(fault, format: format) }
         return Opened(format == .png ? try PNGDecoder(source) : try WebPDecoder(source), animation)
     }

@@ -1,5 +1,5 @@
-// The decode worker of JPEG, PNG, WebP and GIF: it has codecs, and no network. The broker hands it one descriptor to read and one
-// to write for each job.
+// The decode worker of JPEG, PNG, WebP and GIF: it has codecs, and no network. The broker hands it one descriptor to
+// read and one to write for each job.
 
 import ImageDecoding
 

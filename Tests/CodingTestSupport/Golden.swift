@@ -23,7 +23,8 @@ package struct Golden {
         directory = Self.repository.appending(path: "Tests/\(target)/Golden")
     }
 
-    /// Checks that `text` is the content of the file `name` and that it is JSON. Returns the file's text, to be decoded.
+    /// Checks that `text` is the content of the file `name` and that it is JSON. Returns the file's text, to be
+    /// decoded.
     ///
     /// - Throws: `Mismatch`, or an error of reading the file.
     package func text(_ name: String, of text: some Collection<UInt8>) throws -> ArraySlice<UInt8> {

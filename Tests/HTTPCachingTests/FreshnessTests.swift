@@ -3,8 +3,8 @@ import HTTPValues
 import IPCProtocol
 import Testing
 
-/// The table of RFC 9111 and of what goes with it: header in, decision out. A section without a number of its RFC is one of
-/// RFC 9111.
+/// The table of RFC 9111 and of what goes with it: header in, decision out. A section without a number of its RFC is
+/// one of RFC 9111.
 struct FreshnessTests {
     @Test(arguments: storing + statuses + lifetimes + guesses + ages + staleness + modes + confirmations)
     func `a response is used as its header allows`(row: FreshnessRow) {
@@ -275,7 +275,8 @@ struct FreshnessRow: CustomTestStringConvertible, Sendable {
     var testDescription: String { rule }
 
     /// `delay` and `after` are seconds: of the request on its way, and from the arrival to the question. Where a row
-    /// does not say otherwise, the lifetime is 60 s, and the age the time since the response or its confirmation arrived.
+    /// does not say otherwise, the lifetime is 60 s, and the age the time since the response or its confirmation
+    /// arrived.
     init(
         _ rule: String, _ control: String? = nil, status: Int = 200, date: String? = arrivalDate, age: String? = nil,
         expires: String? = nil, modified: String? = nil, vary: String? = nil, delay: Int = 0, after: Int = 0,

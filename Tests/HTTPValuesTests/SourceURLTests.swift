@@ -6,7 +6,8 @@ import Testing
 @testable import HTTPValues
 
 struct SourceURLTests {
-    /// The document says what becomes of each form; others follow the WHATWG URL Standard, whose tests most of these rows are from.
+    /// The document says what becomes of each form; others follow the WHATWG URL Standard, whose tests most of these
+    /// rows are from.
     @Test(
         arguments: documentedForms + [
             ("http://example.org/?#", "http://example.org/?"),

@@ -377,7 +377,8 @@ struct RepeatableTextTests {
         #expect(RepeatableText.releasedBuffer(Array(text.utf8)[...]) == nil)
     }
 
-    /// Texts with bytes changed, doubled or removed: each recognised text means the same with another id to the JSON reader.
+    /// Texts with bytes changed, doubled or removed: each recognised text means the same with another id to the JSON
+    /// reader.
     @Test(arguments: 1...20) func agreesWithTheGeneralReader(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         let seeds = [

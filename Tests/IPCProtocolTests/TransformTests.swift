@@ -309,8 +309,8 @@ struct StepTests {
         #expect((transform == Transform()) == first.isEmpty)
     }
 
-    /// Lists of random steps: equal transforms have equal words, and others have others; the canonical form is its own; the
-    /// plan's size is that of the steps.
+    /// Lists of random steps: equal transforms have equal words, and others have others; the canonical form is its own;
+    /// the plan's size is that of the steps.
     @Test func randomLists() throws {
         var random = Random(state: 7)
         var words: [String: Transform] = [:]

@@ -1,7 +1,8 @@
 internal import LinuxSystem
 import SystemValues
 
-/// The C compiler, for libraries that tests preload and programs that start others: they must not link Swift's libraries.
+/// The C compiler, for libraries that tests preload and programs that start others: they must not link Swift's
+/// libraries.
 package enum Compiler {
     /// Compiles the C file at `source`, a path within the package, to a shared library at `path`.
     ///

@@ -2,8 +2,8 @@ internal import Foundation
 internal import Glibc
 internal import LinuxSystem
 
-/// A control group of one test that limits memory; needs root, and a hierarchy that it may change. Its processes must have
-/// exited when this object is released.
+/// A control group of one test that limits memory; needs root, and a hierarchy that it may change. Its processes must
+/// have exited when this object is released.
 package final class ControlGroup {
     private let directory: String
 
@@ -31,8 +31,8 @@ package final class ControlGroup {
     /// Words of a shell that move it into the group.
     package var entering: String { "echo $$ >\(directory)/cgroup.procs; " }
 
-    /// Words of a shell that move it into the group and start a program that no file tells of pressure, so that it learns of a
-    /// shortage by kills alone.
+    /// Words of a shell that move it into the group and start a program that no file tells of pressure, so that it
+    /// learns of a shortage by kills alone.
     package var enteringUnaware: String {
         let hiding =
             "for f in /proc/pressure/memory \(directory)/memory.pressure; do "

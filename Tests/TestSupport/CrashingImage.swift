@@ -1,6 +1,7 @@
 /// Images that end the process that decodes them, and others like them that do not.
 package enum CrashingImage {
-    /// An SVG with an empty `feTile`, on which librsvg 2.54 aborts; other bytes for each number. Later versions decode it.
+    /// An SVG with an empty `feTile`, on which librsvg 2.54 aborts; other bytes for each number. Later versions decode
+    /// it.
     package static func svg(_ number: Int) -> [UInt8] {
         document(number, filter: #"<feFlood x="2" y="2" width="0" height="0"/><feTile/>"#)
     }

@@ -11,7 +11,8 @@ package enum Programs {
     package static func install(_ names: [String], in folder: String) throws {
         for name in names {
             let (built, own) = (BuiltProducts.folder + "/" + name, folder + "/" + name)
-            // A broker looks for its workers where its own file lies, so a symbolic link would lead it to the real ones.
+            // A broker looks for its workers where its own file lies, so a symbolic link would lead it to the real
+            // ones.
             _ = unsafe unlink(own)
             if unsafe link(built, own) != 0 { try copy(built, to: own) }
         }

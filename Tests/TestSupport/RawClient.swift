@@ -57,8 +57,8 @@ package final class RawClient {
         self.socket = socket
     }
 
-    /// Connects to the broker at `path` as another user, which requires root: the kernel reports the credentials at the time
-    /// of `connect`.
+    /// Connects to the broker at `path` as another user, which requires root: the kernel reports the credentials at the
+    /// time of `connect`.
     package convenience init(_ path: String, connectingAs uid: UInt32) throws {
         guard ctest_set_effective_user(uid) == 0 else { throw SystemError("setresuid") }
         defer { if ctest_set_effective_user(0) != 0 { fatalError("The thread stays user \(uid).") } }
@@ -232,8 +232,8 @@ package final class RawClient {
         return error
     }
 
-    /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one, and waits for the
-    /// reply.
+    /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one, and waits
+    /// for the reply.
     package func ask(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Incoming {
         let id = newID()
         let members = (file == nil ? "" : #","fds":1"#) + (members.isEmpty ? "" : "," + members)
@@ -329,8 +329,8 @@ package final class RawClient {
 
     // MARK: Images
 
-    /// The bytes of an image, from its buffer or inline. Buffers are kept as long as the client, because their descriptors are
-    /// sent only once.
+    /// The bytes of an image, from its buffer or inline. Buffers are kept as long as the client, because their
+    /// descriptors are sent only once.
     package func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }

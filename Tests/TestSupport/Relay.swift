@@ -1,8 +1,8 @@
 internal import Foundation
 internal import Glibc
 
-/// A relay between clients on the loopback interface and a server there, which can be cut like a network. It is killed when this
-/// object is released.
+/// A relay between clients on the loopback interface and a server there, which can be cut like a network. It is killed
+/// when this object is released.
 package final class Relay {
     private static let script = """
         import asyncio, os, sys, threading
@@ -42,7 +42,8 @@ package final class Relay {
     /// The relay exits when this is closed, at the latest with the tests.
     private let input = Pipe()
 
-    /// Starts a relay to a port. With `dropping`, the question (`gets`) with this number is lost on its way to memcached.
+    /// Starts a relay to a port. With `dropping`, the question (`gets`) with this number is lost on its way to
+    /// memcached.
     ///
     /// - Throws: `TestFailure` when it cannot be started.
     package init(to target: Int, dropping question: Int = 0) throws {

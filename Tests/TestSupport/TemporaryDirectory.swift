@@ -3,8 +3,8 @@ internal import Glibc
 internal import LinuxSystem
 package import SystemValues
 
-/// A directory of one test in `TMPDIR` (`/tmp`), with a path short enough for sockets. It is removed with its content when
-/// this object is released, or when this process exits.
+/// A directory of one test in `TMPDIR` (`/tmp`), with a path short enough for sockets. It is removed with its content
+/// when this object is released, or when this process exits.
 package final class TemporaryDirectory: Sendable {
     /// Its path, without a slash at the end.
     package let path: String
@@ -53,8 +53,8 @@ package final class TemporaryDirectory: Sendable {
     }
 }
 
-/// Reads the text of the file at `path`; empty when it cannot be read. Reads up to the end, because one read returns only
-/// a part of a file of `/proc`.
+/// Reads the text of the file at `path`; empty when it cannot be read. Reads up to the end, because one read returns
+/// only a part of a file of `/proc`.
 package func text(ofFile path: String) -> String {
     guard let file = try? FileDescriptor.open(readingAt: path) else { return "" }
     var bytes: [UInt8] = []
@@ -66,8 +66,8 @@ package func text(ofFile path: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// The location of the package's executables: beside the tests, unless the tests are built with a sanitizer, under which
-/// confined processes cannot run.
+/// The location of the package's executables: beside the tests, unless the tests are built with a sanitizer, under
+/// which confined processes cannot run.
 package enum BuiltProducts {
     /// The path of the executables' directory.
     package static let folder: String = {

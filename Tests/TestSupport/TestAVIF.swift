@@ -49,8 +49,8 @@
                 width: first.width, height: first.height, pictures.flatMap { $0.bytes.map { UInt16($0) } })
         }
 
-        /// Encodes samples of `depth` bits, four a pixel; of one frame, which all have in common, or of all one after the
-        /// other.
+        /// Encodes samples of `depth` bits, four a pixel; of one frame, which all have in common, or of all one after
+        /// the other.
         package func file(width: Int, height: Int, _ samples: [UInt16]) -> [UInt8] {
             var description = ctest_avif()
             (description.width, description.height) = (UInt32(width), UInt32(height))

@@ -19,7 +19,8 @@ package enum TestBitmap {
         return header + [UInt8](repeating: 0, count: max(0, size - header.count))
     }
 
-    /// Returns rows of samples, the highest bits first, each padded to four bytes. Samples of several bytes begin with the lowest.
+    /// Returns rows of samples, the highest bits first, each padded to four bytes. Samples of several bytes begin with
+    /// the lowest.
     package static func rows(
         _ width: Int, _ height: Int, bits: Int, isFromTop: Bool = false, _ sample: (Int, Int) -> Int
     ) -> [UInt8] {

@@ -18,8 +18,8 @@ package enum TestBoxes {
         bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
     }
 
-    /// Returns `file` with changed boxes: `change` returns the bytes to replace the box of a type, with its content; nil
-    /// to keep it. The places of samples are corrected.
+    /// Returns `file` with changed boxes: `change` returns the bytes to replace the box of a type, with its content;
+    /// nil to keep it. The places of samples are corrected.
     package static func changing(
         _ file: [UInt8], _ change: (_ type: String, _ content: [UInt8]) -> [UInt8]?
     ) -> [UInt8] {

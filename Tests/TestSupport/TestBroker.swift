@@ -66,8 +66,8 @@ package final class TestBroker {
     }
 
     deinit {
-        // Before the directory is removed: a worker that outlived the broker could create files in it again. While the broker is
-        // stopped, it starts no others, and their numbers stay theirs.
+        // Before the directory is removed: a worker that outlived the broker could create files in it again. While the
+        // broker is stopped, it starts no others, and their numbers stay theirs.
         if process.waitForExit(within: 0) != nil { return }
         process.signal(SIGSTOP)
         let workers = status.children

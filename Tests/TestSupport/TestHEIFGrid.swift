@@ -1,8 +1,9 @@
 #if !WITHOUT_HEIF
     /// A HEIC whose image is a grid of one tile of 64 × 64 pixels: a small file of any size.
     package enum TestHEIFGrid {
-        /// Returns a grid of `side` × `side` tiles that show `tile`, which has 64 × 64 pixels; empty if libheif has no encoder. The values
-        /// of `alpha` are those of each tile; its colour is multiplied by them if `isPremultiplied`.
+        /// Returns a grid of `side` × `side` tiles that show `tile`, which has 64 × 64 pixels; empty if libheif has no
+        /// encoder. The values of `alpha` are those of each tile; its colour is multiplied by them if
+        /// `isPremultiplied`.
         package static func file(
             _ tile: TestPicture, side: Int, alpha: TestPicture? = nil, isPremultiplied: Bool = false
         ) -> [UInt8] {

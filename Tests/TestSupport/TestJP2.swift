@@ -1,5 +1,5 @@
-/// A codestream of JPEG 2000 (ISO/IEC 15444-1, annex A) whose packets are empty, so that few bytes have any number of samples, all of
-/// them in the middle of their range.
+/// A codestream of JPEG 2000 (ISO/IEC 15444-1, annex A) whose packets are empty, so that few bytes have any number of
+/// samples, all of them in the middle of their range.
 package struct TestJ2K {
     package var width, height: Int
     package var components = 1

@@ -10,7 +10,8 @@ import WorkerProtocol
 /// Orders and reports fit into a frame, whatever clients and origins choose.
 ///
 /// In JSON a control character takes six bytes, and a quote or a backslash two. The longest order is `fetch`:
-/// its URL 16,384 bytes, headers 197,000, credentials 4,096, cookies 540,000, conditions 49,000, together 0.81 of a frame.
+/// its URL 16,384 bytes, headers 197,000, credentials 4,096, cookies 540,000, conditions 49,000, together 0.81 of a
+/// frame.
 struct OrderLengthTests {
     private static let quotes = String(repeating: "\"", count: 100_000)
     private static let tabs = String(repeating: "\t", count: 100_000)

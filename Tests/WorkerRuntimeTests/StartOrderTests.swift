@@ -22,8 +22,8 @@ import WorkerRuntime
         return (process, FrameChannel(socket: ours))
     }
 
-    /// Starts a worker with a shell as its parent. The kernel counts the thread that starts a process as its parent, and
-    /// threads of this process may end before the test does.
+    /// Starts a worker with a shell as its parent. The kernel counts the thread that starts a process as its parent,
+    /// and threads of this process may end before the test does.
     private func startUnderParent(_ arguments: [String]) throws -> (ChildProcess, FrameChannel) {
         let (ours, theirs) = try UnixSocket.pair()
         // With a second command, so that the shell does not replace itself by the first.

@@ -8,7 +8,8 @@ import Testing
 
 @testable import imgbroker
 
-/// The configuration file, the environment and the command line: which one counts, and one clear line for what is wrong.
+/// The configuration file, the environment and the command line: which one counts, and one clear line for what is
+/// wrong.
 struct ConfigurationTests {
     private let folder: TemporaryDirectory
     private var path: String { folder.file("imgbroker.conf") }

@@ -62,8 +62,8 @@ struct WaterfallTests {
         ] { #expect(TraceExport.Parent(bad) == nil, "\(bad)") }
     }
 
-    /// The sample is as OTLP/JSON has it (opentelemetry-proto, "JSON Protobuf Encoding"): names in lowerCamelCase, ids in hexadecimal,
-    /// 64-bit numbers as strings, kinds as numbers, an object for the resource and the scope.
+    /// The sample is as OTLP/JSON has it (opentelemetry-proto, "JSON Protobuf Encoding"): names in lowerCamelCase, ids
+    /// in hexadecimal, 64-bit numbers as strings, kinds as numbers, an object for the resource and the scope.
     @Test func otlpIsTheSample() throws {
         var reply = ImageReply.blank
         reply.spans = Self.spans

@@ -7,8 +7,9 @@ internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
 
-/// Acts as `imgworker`, or as `imgworker-avif` for files whose words follow 32 bytes of an AVIF's first box, with a compromised decoder: the image to decode names an attack. A broker finds it under the name
-/// imgworker in its own folder.
+/// Acts as `imgworker`, or as `imgworker-avif` for files whose words follow 32 bytes of an AVIF's first box, with a
+/// compromised decoder: the image to decode names an attack. A broker finds it under the name imgworker in its own
+/// folder.
 ///
 ///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
 ///     keep WIDTH HEIGHT VALUE     the same, and keeps the descriptor

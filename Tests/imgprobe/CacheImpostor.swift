@@ -10,8 +10,8 @@ internal import Sandbox
 internal import SharedCache
 import WorkerProtocol
 
-/// Acts as `imgcache` with an intruder in it. A broker finds it under the name imgcache in its own folder. The file `attack`
-/// in that folder says how it answers a lookup.
+/// Acts as `imgcache` with an intruder in it. A broker finds it under the name imgcache in its own folder. The file
+/// `attack` in that folder says how it answers a lookup.
 struct CacheImpostor {
     private let channel: FrameChannel
     private let attack: String
@@ -78,7 +78,8 @@ struct CacheImpostor {
             unsafe try Self.image.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
             return try send(.foundOriginal(job: job, record), try buffer.seal().descriptor)
         case "lingering":
-            // The broker has the whole message only when it alone has the file: the last one to close a file is who waits.
+            // The broker has the whole message only when it alone has the file: the last one to close a file is who
+            // waits.
             let message = try StoreReport.foundOriginal(job: job, record).encoded()
             try channel.send(Array(message.prefix(8)), descriptors: lingering.map { [$0] } ?? [])
             if let lingering { close(lingering.raw) }

@@ -8,9 +8,9 @@ internal import LinuxSystem
 ///
 ///     imgprobe calls SOCKET [keep]
 ///
-/// Each line of the input is a request, which may have `file`, the path of a local file, and `held`: true if its image stays
-/// in use until the end. Each line of the output is the result: an object with `image`, `bytes` (hexadecimal), `progress` and
-/// `before`, or with `reply`, `error` or `failure`.
+/// Each line of the input is a request, which may have `file`, the path of a local file, and `held`: true if its image
+/// stays in use until the end. Each line of the output is the result: an object with `image`, `bytes` (hexadecimal),
+/// `progress` and `before`, or with `reply`, `error` or `failure`.
 struct ConformanceDriver {
     private let broker: AsyncImageBroker
 

@@ -7,8 +7,8 @@ internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
 
-/// Acts as `imgfetch` with an intruder in it: the path of the URL names an attack. A broker finds it under the name imgfetch
-/// in its own folder. It asks no origin: the body is the words of the path, which `Attacker` decodes.
+/// Acts as `imgfetch` with an intruder in it: the path of the URL names an attack. A broker finds it under the name
+/// imgfetch in its own folder. It asks no origin: the body is the words of the path, which `Attacker` decodes.
 ///
 ///     good WIDTH HEIGHT VALUE     an honest download
 ///     ATTACK ...                  any other word

@@ -12,7 +12,8 @@ internal import WorkerRuntime
 ///
 ///     imgprobe runtime [OPTION]...
 ///
-/// After the ready message it sends the record as the text of an error: a line for each hook, in the order of the calls.
+/// After the ready message it sends the record as the text of an error: a line for each hook, in the order of the
+/// calls.
 struct ProbeProgram: WorkerProgram {
     let name = "imgprobe"
     let canFork = true

@@ -13,9 +13,9 @@
 //
 //     imgprobe runtime [OPTION]...
 //
-// This is a worker that records how it is started: see `ProbeProgram`. Under the names imgworker and imgworker-avif the program is a
-// compromised decode worker: see `Attacker`; under the names imgfetch and imgcache a compromised download worker and cache
-// process: see `FetchImpostor` and `CacheImpostor`.
+// This is a worker that records how it is started: see `ProbeProgram`. Under the names imgworker and imgworker-avif the
+// program is a compromised decode worker: see `Attacker`; under the names imgfetch and imgcache a compromised download
+// worker and cache process: see `FetchImpostor` and `CacheImpostor`.
 
 internal import CProbe
 internal import Glibc

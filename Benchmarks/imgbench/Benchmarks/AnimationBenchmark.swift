@@ -4,8 +4,8 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
-/// A long animation, played in parts of 8 MiB: the time that a frame takes, and the memory of the broker's processes, in which the two
-/// parts are that a player holds.
+/// A long animation, played in parts of 8 MiB: the time that a frame takes, and the memory of the broker's processes,
+/// in which the two parts are that a player holds.
 enum AnimationBenchmark {
     private static let (width, height) = (640, 480)
 

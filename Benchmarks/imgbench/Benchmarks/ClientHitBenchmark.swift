@@ -3,8 +3,8 @@ import Foundation
 import ImageBrokerClient
 import LocalOrigin
 
-/// The broker's processor time for a hit of the client library (request, descriptor, release), against that for the same
-/// hit by the bare probe of `hit`: whether what the library writes is answered the way that `hit` measures.
+/// The broker's processor time for a hit of the client library (request, descriptor, release), against that for the
+/// same hit by the bare probe of `hit`: whether what the library writes is answered the way that `hit` measures.
 enum ClientHitBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let origin = try LocalOrigin(routes: ["/128": .ok(PNGFile.checkers(width: 128, height: 128))])

@@ -6,8 +6,8 @@ import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 
-/// Many uncached images concurrently, from the origin to the last pixel, against the same libraries on the same number of
-/// processors in this process, which already have the bytes.
+/// Many uncached images concurrently, from the origin to the last pixel, against the same libraries on the same number
+/// of processors in this process, which already have the bytes.
 enum ColdBenchmark {
     private static let workers = ProcessInfo.processInfo.activeProcessorCount
 

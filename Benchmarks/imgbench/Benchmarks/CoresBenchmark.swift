@@ -5,8 +5,8 @@ import IPCProtocol
 import LocalOrigin
 import Synchronization
 
-/// How a broker's rates grow with the processors: small images, each requested once, with more and more workers, beside programs that
-/// load and decode in as many threads or processes of their own; and hits of more and more clients.
+/// How a broker's rates grow with the processors: small images, each requested once, with more and more workers, beside
+/// programs that load and decode in as many threads or processes of their own; and hits of more and more clients.
 enum CoresBenchmark {
     private static let processors = ProcessInfo.processInfo.activeProcessorCount
 

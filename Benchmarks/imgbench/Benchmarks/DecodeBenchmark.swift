@@ -22,8 +22,8 @@ enum DecodeBenchmark {
 }
 
 extension SampleLoads {
-    /// Measures a request for the pixels of an original in memory, alternating with the same library in this process, in
-    /// milliseconds.
+    /// Measures a request for the pixels of an original in memory, alternating with the same library in this process,
+    /// in milliseconds.
     func decodes(_ format: cref_format, repetitions: Int) throws -> Pairs {
         var pairs = Pairs()
         for _ in 0..<repetitions {

@@ -1,9 +1,9 @@
 import BrokerHarness
 import Foundation
 
-/// Images for programs that know nothing of the broker: previews over HTTP for the processes of a web application, against libvips in
-/// each of them, and thumbnails over D-Bus for a file manager, against tumbler. The figures are those from the moment at which all
-/// processes run.
+/// Images for programs that know nothing of the broker: previews over HTTP for the processes of a web application,
+/// against libvips in each of them, and thumbnails over D-Bus for a file manager, against tumbler. The figures are
+/// those from the moment at which all processes run.
 enum DoorsBenchmark {
     /// A run of all images: its name, and the line that tells a client to begin it.
     private struct Phase {

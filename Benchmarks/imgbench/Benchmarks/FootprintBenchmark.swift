@@ -37,7 +37,8 @@ enum FootprintBenchmark {
             let process = try BrokerProcess(run.broker)
             defer { process.stop() }
             _ = try process.client()
-            // In the first four seconds after a request it gives memory back; after ten, a worker that is not ready would be killed.
+            // In the first four seconds after a request it gives memory back; after ten, a worker that is not ready
+            // would be killed.
             sleep(run.scaled(12, 1))
             let tree = ProcessTree([process.pid])
             let before = tree.voluntarySwitches
@@ -87,8 +88,8 @@ enum FootprintBenchmark {
         ]
     }
 
-    /// The growth of the broker for each object in memory, without the object's bytes: those of pixels are in memfds, and those of
-    /// originals, which are half of the objects, in the broker's own memory.
+    /// The growth of the broker for each object in memory, without the object's bytes: those of pixels are in memfds,
+    /// and those of originals, which are half of the objects, in the broker's own memory.
     private static func indexEntry(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> Row {
         var sample = Sample()
         for _ in 0..<run.scaled(3, 1) {

@@ -6,8 +6,8 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
-/// Descriptions by the header, of a local file and of a URL whose origin takes 20 ms to answer; and a thumbnail of a large JPEG from
-/// the preview in its file, against one from the image itself.
+/// Descriptions by the header, of a local file and of a URL whose origin takes 20 ms to answer; and a thumbnail of a
+/// large JPEG from the preview in its file, against one from the image itself.
 enum HeaderBenchmark {
     private static let latencyMs = 20
 

@@ -2,10 +2,10 @@ import BrokerHarness
 import Foundation
 import LocalOrigin
 
-/// A hit, from request to reply, against a bare C echo over the same kind of socket: small images are in a segment, large ones come with
-/// a descriptor as the echo's replies do. By
-/// the client library, and by a C client that sends as few bytes and looks at none, which leaves the broker's part.
-/// Both ends run on one processor: on two, the wake-up of an idle processor would dominate.
+/// A hit, from request to reply, against a bare C echo over the same kind of socket: small images are in a segment,
+/// large ones come with a descriptor as the echo's replies do. By the client library, and by a C client that sends as
+/// few bytes and looks at none, which leaves the broker's part. Both ends run on one processor: on two, the wake-up of
+/// an idle processor would dominate.
 enum HitBenchmark {
     /// The goal for the heap allocations of a hit: practically none.
     private static let allowedAllocations = 6.0

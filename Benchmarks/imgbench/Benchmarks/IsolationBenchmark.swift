@@ -11,8 +11,8 @@ enum IsolationBenchmark {
         try overheads(run) + losses(run)
     }
 
-    /// On one processor, which the broker and its workers inherit: the wake-up time of a sleeping processor varies more from
-    /// run to run than the measured figure.
+    /// On one processor, which the broker and its workers inherit: the wake-up time of a sleeping processor varies more
+    /// from run to run than the measured figure.
     private static func overheads(_ run: BenchmarkRun) throws -> [Row] {
         try onOneProcessor {
             try run.scaled([(128, 128), (512, 512), (1024, 1024), (4000, 3000)], [(128, 128)]).map { width, height in
@@ -46,8 +46,8 @@ enum IsolationBenchmark {
                     let url = picture.newURL()
                     try loss.prepare(client, url)
                     let workers = try broker.idleWorkers(loss.program, 2, client)
-                    // Waits until the broker sleeps after its reply. While it runs, the kernel would tear down the worker on the
-                    // client's processor, and the request would wait for that.
+                    // Waits until the broker sleeps after its reply. While it runs, the kernel would tear down the
+                    // worker on the client's processor, and the request would wait for that.
                     usleep(3_000)
                     for worker in workers.prefix(killed) { kill(worker, SIGKILL) }
                     let time = try timed { try loss.request(client, url) }.milliseconds

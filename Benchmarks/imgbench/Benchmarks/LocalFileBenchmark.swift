@@ -4,8 +4,8 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// Several processes that read the same local files: photographs that become thumbnails, and a training set that is read twice
-/// in random order. Through a broker, and each for itself.
+/// Several processes that read the same local files: photographs that become thumbnails, and a training set that is
+/// read twice in random order. Through a broker, and each for itself.
 enum LocalFileBenchmark {
     // MARK: Photographs
 
@@ -23,7 +23,8 @@ enum LocalFileBenchmark {
 
     // MARK: Training set
 
-    /// Small photographs as arrays of RGB, twice in random order; the other programs with and without a cache of their own.
+    /// Small photographs as arrays of RGB, twice in random order; the other programs with and without a cache of their
+    /// own.
     static func training(_ run: BenchmarkRun) throws -> [Row] {
         let files = try Files(run.scaled(2_000, 20), width: 500, height: 400, kinds: run.scaled(200, 20))
         defer { files.remove() }
@@ -91,8 +92,8 @@ enum LocalFileBenchmark {
         let epochs: Int
         /// Whether each process keeps all results until the end.
         let keepsAll: Bool
-        /// The longest time to wait until the broker has let its download workers go, and whether it gives memory back before its
-        /// memory is measured; 0 to measure at once.
+        /// The longest time to wait until the broker has let its download workers go, and whether it gives memory back
+        /// before its memory is measured; 0 to measure at once.
         var restSeconds = 0
 
         private func arguments(_ process: Int) -> [String] {

@@ -5,8 +5,9 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
-/// A broker with 100,000 entries on disk: the time of its start, and the delays of its event loop while half of them are
-/// evicted. Measured from outside: a hit every millisecond, with an echo beside it that shows the delays of the machine.
+/// A broker with 100,000 entries on disk: the time of its start, and the delays of its event loop while half of them
+/// are evicted. Measured from outside: a hit every millisecond, with an echo beside it that shows the delays of the
+/// machine.
 enum LoopBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let entries = run.entries

@@ -3,8 +3,8 @@ import Foundation
 import ImageBrokerClient
 import LocalOrigin
 
-/// A hit on an image that the client keeps mapped, against a look-up in a dictionary of the same process, as in a program
-/// that keeps its images itself and shares none.
+/// A hit on an image that the client keeps mapped, against a look-up in a dictionary of the same process, as in a
+/// program that keeps its images itself and shares none.
 enum MappedHitBenchmark {
     /// The goals for a hit by each client, in nanoseconds.
     private static let (allowed, allowedInC, allowedInPython) = (100.0, 150.0, 3000.0)

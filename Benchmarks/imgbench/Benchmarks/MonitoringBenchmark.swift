@@ -5,9 +5,10 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
-/// The rate of hits of a saturated broker that is observed, and of the same broker alone: a subscriber to all events, `ctl top`
-/// and an exporter that is scraped, each once a second. New images are loaded meanwhile, so that there are events and evictions.
-/// Everything runs on one processor, which the observers take time from. Then the processor time that they take of a broker without hits.
+/// The rate of hits of a saturated broker that is observed, and of the same broker alone: a subscriber to all events,
+/// `ctl top` and an exporter that is scraped, each once a second. New images are loaded meanwhile, so that there are
+/// events and evictions. Everything runs on one processor, which the observers take time from. Then the processor time
+/// that they take of a broker without hits.
 enum MonitoringBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let origin = try ManyPictures()
@@ -21,8 +22,8 @@ enum MonitoringBenchmark {
         }
     }
 
-    /// The hits of a busy broker, in blocks of four slices: alone, observed, observed, alone. A drift of the machine's speed affects both
-    /// halves of a block equally. A slice is as long as the observers' interval.
+    /// The hits of a busy broker, in blocks of four slices: alone, observed, observed, alone. A drift of the machine's
+    /// speed affects both halves of a block equally. A slice is as long as the observers' interval.
     private static func busyRows(_ run: BenchmarkRun, _ broker: BrokerProcess, url: String) throws -> [Row] {
         let hit = try HitProbe(broker, url: url)
         defer { hit.close() }

@@ -15,9 +15,9 @@ enum ScaleBenchmark {
         }
     }
 
-    /// The p50 of a hit with as many entries as are allowed by default, which takes more descriptors than a process usually
-    /// may have: the p50 of a hit, plus the growth of its look-up from an index of 1,000 entries to one of that size. `cachesim`
-    /// measures the look-up on the same processor, alternating between both.
+    /// The p50 of a hit with as many entries as are allowed by default, which takes more descriptors than a process
+    /// usually may have: the p50 of a hit, plus the growth of its look-up from an index of 1,000 entries to one of that
+    /// size. `cachesim` measures the look-up on the same processor, alternating between both.
     private static func index(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> [Row] {
         guard FileManager.default.isExecutableFile(atPath: run.index) else { return [] }
         let count = run.scaled(65_536, 16_384)
@@ -94,7 +94,8 @@ enum ScaleBenchmark {
         let limit = min(run.scaled(8_192, 1_024), descriptorLimit())
         let what = "hit beside as many objects and clients as there are descriptors for, p50"
         return try row(run, origin, "descriptors", what, limit) { broker in
-            // Half of the descriptors is counted for originals and pixels, a quarter is for connections. Small originals take none.
+            // Half of the descriptors is counted for originals and pixels, a quarter is for connections. Small
+            // originals take none.
             try broker.load(limit / 4, from: origin)
             let sockets = try (0..<limit / 4 - 20).map { _ in try broker.connect() }
             // A connection takes a descriptor when the broker has accepted it.

@@ -3,8 +3,9 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// A feed of avatars: thousands of small images, each requested once, from an nginx on loopback. Compared with programs that
-/// load and decode in their own process. Processor time is that of all processes on the loading side, without nginx.
+/// A feed of avatars: thousands of small images, each requested once, from an nginx on loopback. Compared with programs
+/// that load and decode in their own process. Processor time is that of all processes on the loading side, without
+/// nginx.
 enum SmallBenchmark {
     /// A way to load the feed.
     private struct Variant {

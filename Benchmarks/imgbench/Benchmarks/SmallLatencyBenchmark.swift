@@ -23,8 +23,8 @@ enum SmallLatencyBenchmark {
         /// The number of requests that may wait for the network at once.
         var concurrent: Int { version == "h1" ? connectionsPerHost : requestsInFlight }
         var name: String { version == "h1" ? "HTTP/1.1" : "HTTP/2" }
-        /// The time of an image in milliseconds if nothing but round trips took time, those of the first connection (TCP, TLS)
-        /// included.
+        /// The time of an image in milliseconds if nothing but round trips took time, those of the first connection
+        /// (TCP, TLS) included.
         var limit: Double {
             let handshakes = version == "h1" ? 1 : 2
             return Double(roundTrip * (handshakes + (images + concurrent - 1) / concurrent)) / Double(images)

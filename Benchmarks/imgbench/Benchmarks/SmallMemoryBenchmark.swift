@@ -5,7 +5,8 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
-/// The density of small images in memory: how many a broker with 1,024 descriptors keeps, and the memory of each besides its pixels.
+/// The density of small images in memory: how many a broker with 1,024 descriptors keeps, and the memory of each
+/// besides its pixels.
 enum SmallMemoryBenchmark {
     private static let descriptors = 1_024
     /// The goal in bytes.

@@ -4,8 +4,8 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// Steps after scaling, from the encoded bytes to the finished pixels: through a broker that has the bytes in memory, and by
-/// pyvips in its own process. Each request has another form, so that none is a hit.
+/// Steps after scaling, from the encoded bytes to the finished pixels: through a broker that has the bytes in memory,
+/// and by pyvips in its own process. Each request has another form, so that none is a hit.
 enum StepBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         guard let peer = try LineProcess(python: run.peers, ["steps"]), peer.line() == "ready" else {

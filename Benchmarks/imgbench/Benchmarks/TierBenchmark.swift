@@ -4,8 +4,8 @@ import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 
-/// The shared tier: small images that another broker has written to a memcached on loopback, against the same images of an origin, and
-/// the processor time of a hit against a bare `get` of libmemcached.
+/// The shared tier: small images that another broker has written to a memcached on loopback, against the same images of
+/// an origin, and the processor time of a hit against a bare `get` of libmemcached.
 enum TierBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         guard let program = run.peers.memcached else {
@@ -142,7 +142,8 @@ enum TierBenchmark {
         )
     }
 
-    /// The processor time of each kind of process for an image, in microseconds, by a new broker with 64 requests in flight.
+    /// The processor time of each kind of process for an image, in microseconds, by a new broker with 64 requests in
+    /// flight.
     private static func feed(
         _ setting: Setting, _ origin: FileServer, isShared: Bool
     ) throws -> [ProcessorTimes.Kind: Double] {
@@ -158,7 +159,8 @@ enum TierBenchmark {
         return feed.milliseconds.mapValues { $0 * 1000 / Double(count) }
     }
 
-    /// The processor time of imgtier alone for a hit of 8 KB, of lookups that come together, against single gets of libmemcached.
+    /// The processor time of imgtier alone for a hit of 8 KB, of lookups that come together, against single gets of
+    /// libmemcached.
     private static func lookups(_ setting: Setting, _ together: Int) throws -> Row {
         let (port, count, bytes) = ("\(setting.server.port)", "\(setting.run.scaled(2_000, 128))", "8152")
         let program = URL(filePath: setting.run.broker).deletingLastPathComponent().appending(path: "imgtier").path

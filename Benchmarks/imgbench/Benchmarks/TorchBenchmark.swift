@@ -3,12 +3,12 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// A training set in PyTorch that is read twice in random order: by several training processes, and by one with several workers.
-/// With the datasets of `imgbroker.torch`, whose batches are mapped images, and with Pillow. Rows of their own have contiguous
-/// batches, for which each image is copied.
+/// A training set in PyTorch that is read twice in random order: by several training processes, and by one with several
+/// workers. With the datasets of `imgbroker.torch`, whose batches are mapped images, and with Pillow. Rows of their own
+/// have contiguous batches, for which each image is copied.
 ///
-/// With images that each process has in its memory before, which need no decoding, the processor time is what the batches alone
-/// take. Rows of training processes state it.
+/// With images that each process has in its memory before, which need no decoding, the processor time is what the
+/// batches alone take. Rows of training processes state it.
 ///
 /// The figures are those beyond processes that have loaded PyTorch.
 enum TorchBenchmark {

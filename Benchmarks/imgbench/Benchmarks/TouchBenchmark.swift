@@ -5,8 +5,8 @@ import IPCProtocol
 import LocalOrigin
 
 /// A hit with a read of every byte, against caches that send the bytes through a socket: memcached and Redis over Unix
-/// sockets. The client library maps the broker's descriptor and unmaps it each time, or, up to 256 KiB, copies it; the others'
-/// bytes are received into memory that is reused. Both ends run on one processor.
+/// sockets. The client library maps the broker's descriptor and unmaps it each time, or, up to 256 KiB, copies it; the
+/// others' bytes are received into memory that is reused. Both ends run on one processor.
 enum TouchBenchmark {
     private static let pictures: [(id: String, name: String, width: Int, height: Int)] = [
         ("64k", "64 KB", 128, 128), ("1m", "1 MB", 512, 512), ("48m", "48 MB", 4000, 3000),

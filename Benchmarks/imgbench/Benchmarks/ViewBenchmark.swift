@@ -2,8 +2,8 @@ import BrokerHarness
 import Foundation
 import ImageBrokerClient
 
-/// A list of images in a window that is scrolled from its first row to its last: with imgbroker's widget for GTK, and with the widgets of
-/// GTK and Qt, which decode in their own process.
+/// A list of images in a window that is scrolled from its first row to its last: with imgbroker's widget for GTK, and
+/// with the widgets of GTK and Qt, which decode in their own process.
 enum ViewBenchmark {
     /// What it costs that programs show their first screen, and scroll to the end.
     private struct Cost {

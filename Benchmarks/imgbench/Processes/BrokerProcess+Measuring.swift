@@ -5,7 +5,8 @@ import IPCProtocol
 import ImageBrokerClient
 
 extension BrokerProcess {
-    /// Starts the program at `path` with a new socket and few log lines; `descriptors` is its limit of open descriptors.
+    /// Starts the program at `path` with a new socket and few log lines; `descriptors` is its limit of open
+    /// descriptors.
     convenience init(
         _ path: String, _ options: [String] = [], environment: [String: String] = [:], descriptors: Int? = nil
     ) throws {

@@ -9,8 +9,8 @@ struct ClientFeed {
     /// That of the broker's processes until they rest, by their kind.
     let milliseconds: [ProcessorTimes.Kind: Double]
 
-    /// Measures clients that divide the images among them, each with `inFlight` requests at once, for images of `side` pixels; 0 for
-    /// their own size.
+    /// Measures clients that divide the images among them, each with `inFlight` requests at once, for images of `side`
+    /// pixels; 0 for their own size.
     ///
     /// - Throws: `Failure` when a client does not get its images.
     init(

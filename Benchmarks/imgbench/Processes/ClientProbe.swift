@@ -4,8 +4,8 @@ import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 
-/// A repeated request by the client library for an image in memory. The image is released each time, so every reply brings
-/// the descriptor again.
+/// A repeated request by the client library for an image in memory. The image is released each time, so every reply
+/// brings the descriptor again.
 struct ClientProbe {
     private let client: ImageBroker
     private let url: String

@@ -67,7 +67,8 @@ struct Costs {
 
     private(set) var runs: [Int: [String: [Cost]]] = [:]
 
-    /// Adds the cost of a run, and prints it as progress, of what `label` says; by default the processes and the program.
+    /// Adds the cost of a run, and prints it as progress, of what `label` says; by default the processes and the
+    /// program.
     mutating func add(_ cost: Cost, of name: String, _ processes: Int, label: String? = nil) {
         printLine(
             "  \(label ?? "\(processes) × \(name)"): processor \(rounded(cost.processorSeconds)) s, "

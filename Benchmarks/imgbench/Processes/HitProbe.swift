@@ -76,7 +76,8 @@ struct HitProbe {
     }
 }
 
-/// A C process that receives requests of the same size and sends replies of the same size, with a descriptor if the probe gets one.
+/// A C process that receives requests of the same size and sends replies of the same size, with a descriptor if the
+/// probe gets one.
 struct HitEcho {
     let probe: HitProbe
     private let process: pid_t

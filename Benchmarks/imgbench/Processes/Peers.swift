@@ -33,7 +33,8 @@ struct Peers {
 /// The folder of this package.
 let packageFolder = URL(filePath: #filePath).appending(path: "../../../..").standardized.path
 
-/// Builds a folder of the package by its Makefile, as far as its libraries are installed. Returns whether that has succeeded.
+/// Builds a folder of the package by its Makefile, as far as its libraries are installed. Returns whether that has
+/// succeeded.
 @discardableResult
 func make(_ source: String, _ options: [String] = [], into folder: String) -> Bool {
     let words = ["make", "-s", "-C", "\(packageFolder)/\(source)", "BUILD=\(folder)"] + options

@@ -28,8 +28,8 @@ struct ProcessTree {
         return Double(ticks) / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
-    /// Their memory in bytes: each mapped page divided by the number of processes that map it, and the pages of memfds that
-    /// are open and not mapped.
+    /// Their memory in bytes: each mapped page divided by the number of processes that map it, and the pages of memfds
+    /// that are open and not mapped.
     var memory: Int {
         let mapped = processes.reduce(into: Set<UInt64>()) { $0.formUnion(Self.mappedBuffers($1)) }
         var unmapped: [UInt64: Int] = [:]
@@ -76,8 +76,8 @@ struct ProcessTree {
         return words.count > 15 ? words.map { Int($0) ?? 0 } : nil
     }
 
-    /// The bytes of each process, by name, each mapped page divided by the number of processes that map it; nil when the
-    /// kernel does not tell all of them.
+    /// The bytes of each process, by name, each mapped page divided by the number of processes that map it; nil when
+    /// the kernel does not tell all of them.
     var proportionalMemory: [String: [Int]]? {
         var bytes: [String: [Int]] = [:]
         for process in processes {

@@ -1,12 +1,13 @@
 import Foundation
 
-/// The processor time of a broker and of each kind of its children, in milliseconds, including children that have exited.
+/// The processor time of a broker and of each kind of its children, in milliseconds, including children that have
+/// exited.
 ///
 /// The kernel adds up the time of exited children without their kinds. So the children are sampled while they live; the
 /// rest, after each one's last sample, is divided in proportion to the sampled time of the kinds that have exited.
 struct ProcessorTimes {
-    /// A kind of process, with its name in notes. The fork server counts as a decode worker, the broker's helpers as `other`. The broker's thread that decides
-    /// and the one that provides pages are apart.
+    /// A kind of process, with its name in notes. The fork server counts as a decode worker, the broker's helpers as
+    /// `other`. The broker's thread that decides and the one that provides pages are apart.
     enum Kind: String, CaseIterable {
         case broker, pages
         case fetch = "imgfetch"
@@ -40,8 +41,8 @@ struct ProcessorTimes {
         }
     }
 
-    /// Samples until all processes together have used less than a millisecond in each of three pauses, at most a minute: work
-    /// that follows the replies, such as writing to disk, belongs to the figure.
+    /// Samples until all processes together have used less than a millisecond in each of three pauses, at most a
+    /// minute: work that follows the replies, such as writing to disk, belongs to the figure.
     mutating func settle(pauseMilliseconds: Int = 100) {
         var (last, quiet) = (total, 0)
         for _ in 0..<60_000 / pauseMilliseconds where quiet < 3 {

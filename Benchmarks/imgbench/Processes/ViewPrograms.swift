@@ -9,7 +9,8 @@ final class ViewDisplay {
 
     /// Starts a display; nil, with a message, without Xvfb.
     init?() throws {
-        // It runs until its input ends, with this process at the latest. Without -noreset it would start anew after its last client.
+        // It runs until its input ends, with this process at the latest. Without -noreset it would start anew after its
+        // last client.
         process = try LineProcess(
             "/bin/sh",
             [

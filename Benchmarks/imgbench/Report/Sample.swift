@@ -28,8 +28,8 @@ struct Sample {
     /// The median, and the range without the lowest and the highest tenth; of few values, the full range.
     var spread: Spread { Spread(median: median, low: quantile(0.1), high: quantile(0.9), count: values.count) }
 
-    /// A confidence interval of 95 % for the median, from the ranks of the values, whatever their distribution: a value is above the true
-    /// median as often as below. Of less than six values, the full range.
+    /// A confidence interval of 95 % for the median, from the ranks of the values, whatever their distribution: a value
+    /// is above the true median as often as below. Of less than six values, the full range.
     var confidence: (low: Double, high: Double) {
         let sorted = values.sorted()
         guard let least = sorted.first, let most = sorted.last else { return (0, 0) }

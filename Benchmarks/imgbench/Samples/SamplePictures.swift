@@ -42,7 +42,8 @@ func bytesOfFile(_ write: (String) -> Int32) throws -> [UInt8] {
     return [UInt8](data)
 }
 
-/// Creates a folder and calls `write` for each number below `count`, on all processors; it returns whether it has succeeded.
+/// Creates a folder and calls `write` for each number below `count`, on all processors; it returns whether it has
+/// succeeded.
 func writeFiles(
     _ count: Int, in folder: String, permissions: Int = 0o755, _ write: @Sendable (Int) -> Bool
 ) throws {
@@ -55,8 +56,8 @@ func writeFiles(
     guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
 }
 
-/// A generated image, and an origin that serves it under any number of URLs, each with other bytes: results are found by
-/// the digest of the bytes, and every decode must be a cold one.
+/// A generated image, and an origin that serves it under any number of URLs, each with other bytes: results are found
+/// by the digest of the bytes, and every decode must be a cold one.
 final class SamplePicture {
     let bytes: [UInt8]
     private let origin: LocalOrigin

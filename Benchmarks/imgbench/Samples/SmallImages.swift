@@ -19,8 +19,8 @@ struct SmallImages {
         self.count = count
     }
 
-    /// Starts an origin that serves them under any number, each time with other bytes: results are found by the digest of the
-    /// bytes, and decoders ignore the bytes after the end of an image.
+    /// Starts an origin that serves them under any number, each time with other bytes: results are found by the digest
+    /// of the bytes, and decoders ignore the bytes after the end of an image.
     func anyNumber() throws -> LocalOrigin {
         let files = try (0..<count).map { try [UInt8](Data(contentsOf: URL(filePath: "\(folder)/\($0)"))) }
         return try LocalOrigin { request in

@@ -4,8 +4,8 @@ import SystemValues
 
 /// The connected clients, their unanswered requests, leases and subscriptions, and the quotas of what they share.
 ///
-/// A quota is a fair share of a pool (`FairShare`): of connections, of the weight of unanswered requests, of subscriptions,
-/// and of the memory that leases keep from being freed.
+/// A quota is a fair share of a pool (`FairShare`): of connections, of the weight of unanswered requests, of
+/// subscriptions, and of the memory that leases keep from being freed.
 package struct Clients {
     package struct Client {
         let uid: UInt32
@@ -108,7 +108,8 @@ package struct Clients {
         clients.index(forKey: client).map { clients.values[$0].isAdmin } ?? false
     }
 
-    /// Whether a client's repeated requests take the fast path, which knows neither other requests, nor a page, nor a program.
+    /// Whether a client's repeated requests take the fast path, which knows neither other requests, nor a page, nor a
+    /// program.
     func mayRepeat(_ client: ClientID) -> Bool {
         guard let place = clients.index(forKey: client) else { return false }
         return clients.values[place].requests.isEmpty && !clients.values[place].hasPage
@@ -284,7 +285,8 @@ package struct Clients {
 
     mutating func sent(segment: Int, to client: ClientID) { clients.change(client) { $0.segments.insert(segment) } }
 
-    /// Notes that a segment has ended. Returns the clients that have it; it counts among their leases until they forget it.
+    /// Notes that a segment has ended. Returns the clients that have it; it counts among their leases until they forget
+    /// it.
     mutating func ended(_ segment: Int, bytes: Int) -> [ClientID] {
         let having = clients.filter { $0.value.segments.contains(segment) }
         for client in having.keys { keep(ended: segment, bytes: bytes, by: client) }

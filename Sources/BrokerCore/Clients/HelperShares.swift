@@ -1,8 +1,8 @@
-/// How many processes may be held up by the descriptors of users. Such a process cannot be killed before the file system that
-/// it waits for answers or ends, so it cannot be taken back either.
+/// How many processes may be held up by the descriptors of users. Such a process cannot be killed before the file
+/// system that it waits for answers or ends, so it cannot be taken back either.
 ///
-/// Every user may hold up one, whatever the others do; a second one only while few are held up in all. So the users whose
-/// descriptors hold processes up do not keep those of another user from being received.
+/// Every user may hold up one, whatever the others do; a second one only while few are held up in all. So the users
+/// whose descriptors hold processes up do not keep those of another user from being received.
 package enum HelperShares {
     /// The most of one user.
     package static let ofUser = 2
@@ -17,8 +17,8 @@ package enum HelperShares {
     }
 }
 
-/// How much of its clients a broker hands over. While it writes a state and another process reads it, no client is served, so
-/// the connections of users that have too much are closed instead.
+/// How much of its clients a broker hands over. While it writes a state and another process reads it, no client is
+/// served, so the connections of users that have too much are closed instead.
 package enum HandoverShares {
     /// What a connection would add to the state.
     package struct Load {

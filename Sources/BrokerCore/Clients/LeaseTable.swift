@@ -1,5 +1,5 @@
-/// The holds of clients on buffers: each client's count for each buffer, with sums by client and by user. It counts alone;
-/// `Clients.refusal` applies the quota.
+/// The holds of clients on buffers: each client's count for each buffer, with sums by client and by user. It counts
+/// alone; `Clients.refusal` applies the quota.
 struct LeaseTable {
     /// Buffers, and their bytes.
     struct Amount: Equatable {

@@ -1,6 +1,6 @@
-/// Fair shares of a bounded resource: a client may have at most as much as remains free, a user four times that. A single
-/// client so gets half of the resource, a single user four fifths; with more of them, each gets less. (Dynamic thresholds:
-/// Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+/// Fair shares of a bounded resource: a client may have at most as much as remains free, a user four times that. A
+/// single client so gets half of the resource, a single user four fifths; with more of them, each gets less. (Dynamic
+/// thresholds: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
 package enum FairShare {
     package static let ofClient = 1
     package static let ofUser = 4
@@ -36,8 +36,9 @@ package struct SharedPool {
     /// The amount that a user's clients have.
     package func taken(by user: UInt32) -> Int { users[user] ?? 0 }
 
-    /// The reason to refuse `amount` to a client that has `own`; nil when it may have it. Administrators have a share as
-    /// clients but not as users, because a personal machine has one user only, and an administrator can stop the broker anyway.
+    /// The reason to refuse `amount` to a client that has `own`; nil when it may have it. Administrators have a share
+    /// as clients but not as users, because a personal machine has one user only, and an administrator can stop the
+    /// broker anyway.
     package func refusal(of amount: Int, own: Int, user: UInt32, isAdmin: Bool) -> Refusal? {
         let left = limit - taken - amount
         if !isAdmin, !FairShare.permits(amount, own: taken(by: user), left: left, FairShare.ofUser) {

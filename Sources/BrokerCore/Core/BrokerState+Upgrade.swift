@@ -75,8 +75,8 @@ extension BrokerState {
 
     // MARK: Taking over
 
-    /// Takes over the images of another process, before the first event. Returns the buffers that are needed; what contradicts
-    /// itself is left out. Numbers of buffers go on after the other's, and `skipping` more.
+    /// Takes over the images of another process, before the first event. Returns the buffers that are needed; what
+    /// contradicts itself is left out. Numbers of buffers go on after the other's, and `skipping` more.
     package mutating func restore(
         _ state: KeptState, skipping: Int = 0, at time: Instant, unixMs: Int
     ) -> Set<BufferID> {

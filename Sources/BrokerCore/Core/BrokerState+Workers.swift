@@ -45,8 +45,8 @@ extension BrokerState {
         }
     }
 
-    /// Assigns the queued decodings of a family to its workers, and has them started. The plain family keeps all its places
-    /// (`--workers`); the others share those that it leaves free, and one more while they have none.
+    /// Assigns the queued decodings of a family to its workers, and has them started. The plain family keeps all its
+    /// places (`--workers`); the others share those that it leaves free, and one more while they have none.
     private mutating func assignJobs(of family: CodecFamily) {
         let isInstalled = limits.families.contains(family)
         if !isInstalled || supervision.areDecodersBroken(family, at: now.instant) {
@@ -126,16 +126,17 @@ extension BrokerState {
         }
     }
 
-    /// Says for which users more originals may be fetched, from the network or from disk: `popQueued` passes over the others.
+    /// Says for which users more originals may be fetched, from the network or from disk: `popQueued` passes over the
+    /// others.
     mutating func usersWithRoom() -> (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         passesOver = true
         return userHasRoom
     }
 
-    /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while they fill
-    /// half of the memory, more are fetched only for users who have at most an eighth of them, and while they fill three
-    /// quarters, who have none. Each decoding that ends makes room.
+    /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while
+    /// they fill half of the memory, more are fetched only for users who have at most an eighth of them, and while they
+    /// fill three quarters, who have none. Each decoding that ends makes room.
     var userHasRoom: (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         let (load, loads, reserved) = (decoding.load, decoding.loads, downloads.reservedBytesOfUsers)
@@ -219,8 +220,8 @@ extension BrokerState {
 
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
         let jobs = supervision[worker]?.jobs ?? []
-        // Which of several jobs has ended it shows when each is done again by itself. Those that nobody waits for are not done
-        // again, so they are to blame for a crash at once.
+        // Which of several jobs has ended it shows when each is done again by itself. Those that nobody waits for are
+        // not done again, so they are to blame for a crash at once.
         let isShared = supervision.hasSeveralBriefJobs(worker)
         let suspects = isShared ? jobs.filter { !decoding.isWanted(identification: $0) } : jobs
         let responsible = isShared && suspects.isEmpty ? [] : decoding.responsible(for: suspects, on: worker)

@@ -6,10 +6,10 @@ import WorkerProtocol
 
 /// The broker's state: the machines, and the events and actions that connect them.
 ///
-/// Events go in, actions come out. It is a value without descriptors, clocks or memory of its own: time and everything from
-/// outside are inputs, so a test can drive it through any history. The shell enters by `handle`, and by `answerRepeated` for
-/// the one fast path. Each machine owns its tables and returns outcomes; the extensions of this type carry an outcome from
-/// one machine to the next. The comment at the head of each says which machines it connects.
+/// Events go in, actions come out. It is a value without descriptors, clocks or memory of its own: time and everything
+/// from outside are inputs, so a test can drive it through any history. The shell enters by `handle`, and by
+/// `answerRepeated` for the one fast path. Each machine owns its tables and returns outcomes; the extensions of this
+/// type carry an outcome from one machine to the next. The comment at the head of each says which machines it connects.
 package struct BrokerState {
     /// Whether the broker goes on.
     enum Shutdown {
@@ -49,8 +49,8 @@ package struct BrokerState {
     /// The last workers that died, the latest first.
     var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
     var deadlines = MinHeap<Instant, Deadline>()
-    /// The jobs whose lookup in the shared tier is late unless its answer waits to be received: that one has come in time, however
-    /// long the broker was kept from running. The next `timePassed` tells.
+    /// The jobs whose lookup in the shared tier is late unless its answer waits to be received: that one has come in
+    /// time, however long the broker was kept from running. The next `timePassed` tells.
     private var overdueLookups: [JobID] = []
     var repeats: RepeatedRequests
     /// The text of the `get` that `handle` is about to take, from `answerRepeated`.
@@ -69,7 +69,8 @@ package struct BrokerState {
     var assignsAgain = false
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
     var heldUntilEnd: [BufferID] = []
-    /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for them.
+    /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for
+    /// them.
     private var diskMayHaveOwned = false
 
     var jobIDs = IdentifierSource<JobKind>()
@@ -78,7 +79,8 @@ package struct BrokerState {
     /// The time of the current event, and the actions that it has led to.
     var now: Moment
     var actions: [Action] = []
-    // Stored, because the shell reads them after every event, and a getter of another module takes a copy of the whole state.
+    // Stored, because the shell reads them after every event, and a getter of another module takes a copy of the whole
+    // state.
     /// When `timePassed` is due; nil when nothing is waited for.
     package private(set) var nextDeadline: Instant?
     /// The number of requests answered from memory.
@@ -268,8 +270,9 @@ package struct BrokerState {
     /// The memory that jobs have filled, or are about to fill, before it is in the index.
     var reservedBytes: Int { downloads.reservedBytes + files.reservedBytes + decoding.reservedBytes }
 
-    /// Whether jobs may reserve this many bytes more: reserved bytes alone count against the budget. Resident buffers can be
-    /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
+    /// Whether jobs may reserve this many bytes more: reserved bytes alone count against the budget. Resident buffers
+    /// can be evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being
+    /// served.
     func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= memory.limit }
 
     /// Gives back memory that the requests of a busy time have taken. Changes nothing else.

@@ -4,18 +4,18 @@ import SystemValues
 struct Responsible: Hashable {
     /// The user whose request caused the decoding. One that joins it is not charged.
     let user: UInt32
-    /// Where the image comes from: origins (`http://a.test`), last an origin's redirects (`what http://a.test redirects to`) if
-    /// it was redirected, or the user who brought the bytes (`user 1000`).
+    /// Where the image comes from: origins (`http://a.test`), last an origin's redirects
+    /// (`what http://a.test redirects to`) if it was redirected, or the user who brought the bytes (`user 1000`).
     let sources: [String]
 }
 
 /// The decoders of one family that died of images lately, and the pauses that follow from them.
 ///
-/// A user's images of a source are paused after more than four deaths within ten minutes. All images of a user, of a source, or
-/// of the family are paused after more than eight, of which one user, and one source, counts for at most four: so it takes
-/// three sources to pause a user, three users to pause a source, and three of both to pause the family. A pause lasts for a
-/// second, and twice as long after each further death. Deaths in a pause are not charged: they are of images that were
-/// decoded already when it began.
+/// A user's images of a source are paused after more than four deaths within ten minutes. All images of a user, of a
+/// source, or of the family are paused after more than eight, of which one user, and one source, counts for at most
+/// four: so it takes three sources to pause a user, three users to pause a source, and three of both to pause the
+/// family. A pause lasts for a second, and twice as long after each further death. Deaths in a pause are not charged:
+/// they are of images that were decoded already when it began.
 struct CrashLedger {
     /// The images that a pause is about.
     struct Scope: Hashable {
@@ -53,7 +53,8 @@ struct CrashLedger {
         }
     }
 
-    /// The deaths that are tolerated of one user's images of one source, and the most that one user, or one source, counts for.
+    /// The deaths that are tolerated of one user's images of one source, and the most that one user, or one source,
+    /// counts for.
     static let tolerated = 4
     /// The deaths that are tolerated of several users or sources.
     static let toleratedOfSeveral = 8

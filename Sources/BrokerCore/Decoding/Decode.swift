@@ -16,7 +16,8 @@ struct Decode {
         case readingHeader(deadline: Instant)
         /// Waits for memory, without a deadline. → `writing`.
         case parked(DecodePlan)
-        /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or failed.
+        /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or
+        /// failed.
         case writing(DecodePlan, reserved: Int, deadline: Instant)
 
         var plan: DecodePlan? {
@@ -94,7 +95,8 @@ struct Decode {
         state = .running(run)
     }
 
-    /// Completes the order to a worker that was at `place` in an animation, of an image with this header, if it is known.
+    /// Completes the order to a worker that was at `place` in an animation, of an image with this header, if it is
+    /// known.
     func complete(_ order: inout DecodeJob, known: ImageHeader?, after place: AnimationPlace?) {
         order.pixels = variant.content.pixels
         if let transform = variant.form.transform {
@@ -192,7 +194,8 @@ struct PartialDecode {
     /// Checks a partial header. Returns nil when the worker planned another result than was ordered; otherwise
     ///
     /// - `output`: the bytes of the result's pixels;
-    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have overflowed;
+    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have
+    ///   overflowed;
     /// - `fits`: whether the result is within `maxPixels`, and `needed` within `maxBytes`.
     func check(_ plan: DecodePlan, maxPixels: Int, maxBytes: Int) -> (output: Int, needed: Int, fits: Bool)? {
         guard plan.stage != nil, transform.plan(for: plan.header)?.result == plan.result else { return nil }
@@ -211,9 +214,9 @@ struct PartialDecode {
     }
 }
 
-/// The computation of the digest of complete bytes, a download's or a client's, by a decode worker. The worker does nothing else
-/// with them before their digest is known, because bytes that have killed decoders are known by it. A small image may be
-/// decoded in the same job, if its digest is none of those.
+/// The computation of the digest of complete bytes, a download's or a client's, by a decode worker. The worker does
+/// nothing else with them before their digest is known, because bytes that have killed decoders are known by it. A
+/// small image may be decoded in the same job, if its digest is none of those.
 struct Identification {
     /// A decoding in the same job, and the bytes reserved for its result.
     typealias Early = (form: Form, order: DecodeJob, responsible: Responsible, reserved: Int)

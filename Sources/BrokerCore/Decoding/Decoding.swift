@@ -4,11 +4,11 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The decodings: one for each variant, however many requests wait for it and by whichever URL; and the identifications of
-/// bytes, which are queued and assigned like decodings.
+/// The decodings: one for each variant, however many requests wait for it and by whichever URL; and the identifications
+/// of bytes, which are queued and assigned like decodings.
 ///
-/// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
-/// quarantined, and users and origins with many of them are paused.
+/// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill
+/// decoders are quarantined, and users and origins with many of them are paused.
 package struct Decoding {
     var limits: BrokerLimits
     private var decodes: [JobID: Decode] = [:]
@@ -25,8 +25,8 @@ package struct Decoding {
     /// The formats of other families, by content, and the order of their last use.
     private var foreignFormats: [ContentDigest: ImageFormat] = [:]
     private var foreignUses = UseQueue<ContentDigest>()
-    /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the spare worker
-    /// takes them out of turn. They take a millisecond, and others up to seconds.
+    /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the
+    /// spare worker takes them out of turn. They take a millisecond, and others up to seconds.
     private var smallQueue: JobQueue
     private var quarantine = Quarantine()
     /// Variants that took too long, until when they are refused, and the order in which they were last refused.
@@ -194,7 +194,8 @@ package struct Decoding {
         return job
     }
 
-    /// Queues a decoding of a body, which the caller holds; with `asksTier` it waits for the shared tier before (`goOn`).
+    /// Queues a decoding of a body, which the caller holds; with `asksTier` it waits for the shared tier before
+    /// (`goOn`).
     mutating func enqueue(
         _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: Responsible, asksTier: Bool = false,
         _ waiter: JobWaiter, as job: JobID
@@ -324,7 +325,8 @@ package struct Decoding {
     /// Counts decoders that died with bytes before those were identified, against their decoding.
     mutating func add(crashes: Int, to job: JobID) { decodes.change(job) { $0.crashes += crashes } }
 
-    /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be stopped.
+    /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be
+    /// stopped.
     mutating func abandon(identification job: JobID) {
         if identifications[job]?.run != nil {
             identifications.change(job) { $0.isWanted = false }
@@ -344,8 +346,8 @@ package struct Decoding {
 
     mutating func refuse(identification job: JobID) { identifications[job] = nil }
 
-    /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others, unless
-    /// it was one of several, which would keep other users waiting. Returns it if it has ended instead.
+    /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others,
+    /// unless it was one of several, which would keep other users waiting. Returns it if it has ended instead.
     mutating func workerExited(
         identification job: JobID, _ cause: DeathCause, waiters: JobWaiters, atFront: Bool
     ) -> Identification? {
@@ -515,10 +517,10 @@ package struct Decoding {
 
     // MARK: Lost workers
 
-    /// Takes back the decoding of a worker that exited, and queues it once more: before all others, unless the worker died of it,
-    /// so that another user's image does not wait for a second death. An image that two decoders have died of is
-    /// quarantined. A variant that used up its processor time is refused alone, and no origin is blamed for it: another
-    /// variant of the image may cost much less, and the client has chosen this one.
+    /// Takes back the decoding of a worker that exited, and queues it once more: before all others, unless the worker
+    /// died of it, so that another user's image does not wait for a second death. An image that two decoders have died
+    /// of is quarantined. A variant that used up its processor time is refused alone, and no origin is blamed for it:
+    /// another variant of the image may cost much less, and the client has chosen this one.
     mutating func workerExited(
         _ job: JobID, _ cause: DeathCause, at now: Moment
     ) -> (ended: Decode?, refusal: WireError?, isQuarantined: Bool)? {
@@ -613,7 +615,8 @@ package struct Decoding {
 
     // MARK: Invariants
 
-    /// The decodings and identifications on workers, for the report. `download` finds the download whose bytes a job is about.
+    /// The decodings and identifications on workers, for the report. `download` finds the download whose bytes a job is
+    /// about.
     func runningJobs(download: (JobID) -> Download?) -> [RunningJob] {
         let whole = decodes.values.compactMap { decode -> RunningJob? in
             decode.run.map { ($0.worker, $0.startedAt, decode.responsible.sources.first, decode.waiters.first?.uid) }

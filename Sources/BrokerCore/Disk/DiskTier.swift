@@ -7,8 +7,8 @@ import WorkerProtocol
 
 /// The disk tier as the broker sees it: lookups, requests to the cache process, and what it has said of itself.
 ///
-/// It may be slow, full or missing; then a lookup finds nothing, and everything else goes on. The caller says whether the
-/// cache process is usable (`Supervision`).
+/// It may be slow, full or missing; then a lookup finds nothing, and everything else goes on. The caller says whether
+/// the cache process is usable (`Supervision`).
 package struct DiskTier {
     var limits: BrokerLimits
     private var lookups: [JobID: Lookup] = [:]
@@ -203,12 +203,14 @@ package struct DiskTier {
         return setRunning(nil, job)
     }
 
-    /// Resets the count of missed answers, because the cache process has answered a lookup, which `end(lookup:)` takes out.
+    /// Resets the count of missed answers, because the cache process has answered a lookup, which `end(lookup:)` takes
+    /// out.
     mutating func lookupAnswered() { missedAnswers = 0 }
 
-    /// Takes the client from a request that was not answered in time, and returns the request, so that the caller answers the
-    /// client. The disk tier still carries the request out, unless it is a queued query. `isMissed` says whether the cache
-    /// process had received the request, and so has missed an answer. Returns nil when the request has ended.
+    /// Takes the client from a request that was not answered in time, and returns the request, so that the caller
+    /// answers the client. The disk tier still carries the request out, unless it is a queued query. `isMissed` says
+    /// whether the cache process had received the request, and so has missed an answer. Returns nil when the request
+    /// has ended.
     mutating func requestTimedOut(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
         if let request = running[job] {
             setRunning(request.withoutRequester, job)
@@ -219,8 +221,8 @@ package struct DiskTier {
         return (request, false)
     }
 
-    /// Counts an answer that the cache process has missed. Returns whether the process is to be replaced, because it has missed
-    /// three in a row: it or its disk hangs. With `canReplace` false it is not, and the count goes on.
+    /// Counts an answer that the cache process has missed. Returns whether the process is to be replaced, because it
+    /// has missed three in a row: it or its disk hangs. With `canReplace` false it is not, and the count goes on.
     mutating func countMissedAnswer(canReplace: Bool) -> Bool {
         missedAnswers += 1
         guard missedAnswers >= Self.toleratedMisses, canReplace else { return false }
@@ -261,9 +263,9 @@ package struct DiskTier {
         report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
     }
 
-    /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it. The
-    /// broker's own orders are never given up: the tier is emptied instead, which takes many short steps. Returns one that is not
-    /// asked again.
+    /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of
+    /// it. The broker's own orders are never given up: the tier is emptied instead, which takes many short steps.
+    /// Returns one that is not asked again.
     mutating func lost(_ job: JobID, ownMaking: Bool) -> DiskRequest? {
         guard let request = setRunning(nil, job) else { return nil }
         if case .save = request { return request }
@@ -373,7 +375,8 @@ enum DiskRequest {
     /// The most digests that one order names; it is to be shorter than a frame.
     private static let mostDigests = 4096
 
-    /// The order to discard everything made of bytes with these digests; with too many of them, the order to empty the tier.
+    /// The order to discard everything made of bytes with these digests; with too many of them, the order to empty the
+    /// tier.
     static func discarding(_ digests: Set<String>) -> DiskRequest {
         digests.count > mostDigests ? .emptying : .discard(digests: digests.sorted())
     }

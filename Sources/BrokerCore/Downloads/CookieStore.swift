@@ -1,11 +1,11 @@
 import HTTPValues
 import WorkerProtocol
 
-/// The cookies of one user, as lines that only the download worker reads. Each transfer reports its changes alone, so two
-/// concurrent ones do not undo each other's.
+/// The cookies of one user, as lines that only the download worker reads. Each transfer reports its changes alone, so
+/// two concurrent ones do not undo each other's.
 ///
-/// The lines go into an order, in which a control character takes six bytes. So they have none but the six tabs, and all
-/// lines together take at most twice `maximumBytes`, plus 30 bytes each for the tabs.
+/// The lines go into an order, in which a control character takes six bytes. So they have none but the six tabs, and
+/// all lines together take at most twice `maximumBytes`, plus 30 bytes each for the tabs.
 struct CookieStore {
     static let maximumLines = 300
     static let maximumBytes = 256 << 10

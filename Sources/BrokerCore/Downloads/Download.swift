@@ -32,11 +32,13 @@ struct Download {
     typealias SharedBody = (since: Instant, digest: ContentDigest)
 
     enum State {
-        /// The shared tier is asked first. → `queued`, `received`; ends with its last waiter, or with a failure that the tier has.
+        /// The shared tier is asked first. → `queued`, `received`; ends with its last waiter, or with a failure that
+        /// the tier has.
         case parked
         /// → `running`; `held`; `received` (from the shared tier); ends with its last waiter.
         case queued
-        /// → `queued` (lost worker, continuation), `backingOff`, `held`, `stopping`, `received`; ends when confirmed or failed.
+        /// → `queued` (lost worker, continuation), `backingOff`, `held`, `stopping`, `received`; ends when confirmed or
+        /// failed.
         case running(Transfer)
         /// Waits to be retried. → `queued`; ends with its last waiter.
         case backingOff(until: Instant)
@@ -44,8 +46,8 @@ struct Download {
         case held(since: Instant)
         /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
-        /// The bytes are complete, in a buffer that the index does not have yet; a decode worker computes their digest. A
-        /// `store` and a record of the shared tier had no transfer. Ends when the digest is known.
+        /// The bytes are complete, in a buffer that the index does not have yet; a decode worker computes their digest.
+        /// A `store` and a record of the shared tier had no transfer. Ends when the digest is known.
         case received(BufferID, by: Transfer?)
     }
 
@@ -89,7 +91,8 @@ struct Download {
     /// The continuations, and the number of bytes at the latest one's start.
     var resumptions = 0
     var resumedFrom = 0
-    /// Whether its worker died by its own making: it is retried alone on a worker, so that a next death is its own doing.
+    /// Whether its worker died by its own making: it is retried alone on a worker, so that a next death is its own
+    /// doing.
     var isSuspect = false
     /// The workers that died by their own making while it was their only job.
     var crashes = 0

@@ -6,11 +6,11 @@ import WorkerProtocol
 
 /// The downloads: one for each original, however many requests wait for it.
 ///
-/// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of each
-/// origin. It keeps no bytes: the shell has the product of each job (`JobID`).
+/// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of
+/// each origin. It keeps no bytes: the shell has the product of each job (`JobID`).
 ///
-/// A download lasts until a decode worker has computed the digest of its bytes (`Decoding.identify`), because nothing can be
-/// made of bytes without a name. The bytes that a client stores are a download that begins there.
+/// A download lasts until a decode worker has computed the digest of its bytes (`Decoding.identify`), because nothing
+/// can be made of bytes without a name. The bytes that a client stores are a download that begins there.
 package struct Downloads {
     /// A step for the caller; they are carried out in order.
     enum Outcome {
@@ -37,8 +37,8 @@ package struct Downloads {
         case transfer(FetchJob)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
-        /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time. Nil if others have to be
-        /// answered first.
+        /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time. Nil if others
+        /// have to be answered first.
         case held(HostTable.Key, Hold?)
     }
 
@@ -319,7 +319,8 @@ package struct Downloads {
 
     func isHeld(line: Int) -> Bool { held.key(ofLine: line) != nil }
 
-    /// Notes that the time of an origin, for which this line waits, may be over. Returns when that must be checked again.
+    /// Notes that the time of an origin, for which this line waits, may be over. Returns when that must be checked
+    /// again.
     mutating func holdDue(line: Int, at now: Instant) -> Instant? {
         guard let key = held.key(ofLine: line) else { return nil }
         if let until = hosts.holdEnd(of: key, at: now) { return until }
@@ -327,7 +328,8 @@ package struct Downloads {
         return nil
     }
 
-    /// Queues the next download that has waited for its origin and may be started. Returns it, and since when it has waited.
+    /// Queues the next download that has waited for its origin and may be started. Returns it, and since when it has
+    /// waited.
     mutating func releaseNext(at now: Instant) -> (download: Download, since: Instant)? {
         guard let job = held.release(most: { hosts.mostTransfers(of: $0, at: now) ?? .max }),
             let download = downloads[job], case .held(let since) = download.state
@@ -339,8 +341,8 @@ package struct Downloads {
 
     // MARK: Giving way
 
-    /// Notes whether the origin of a transfer has been silent for `yieldSilenceMs`. Returns when that must be checked again;
-    /// nil when the transfer has ended, or gives way to none because it has a worker to itself.
+    /// Notes whether the origin of a transfer has been silent for `yieldSilenceMs`. Returns when that must be checked
+    /// again; nil when the transfer has ended, or gives way to none because it has a worker to itself.
     mutating func checkSilence(of job: JobID, startedAt: Instant, at now: Instant) -> Instant? {
         guard let transfer = self[job]?.transfer, transfer.startedAt == startedAt, !transfer.isAlone else { return nil }
         let limit = transfer.lastActivity.adding(milliseconds: limits.yieldSilenceMs)
@@ -349,8 +351,8 @@ package struct Downloads {
         return now.adding(milliseconds: limits.yieldSilenceMs)
     }
 
-    /// A silent transfer that another user's job waits for, and the user that it counts for. They give way one at a time:
-    /// until the worker has stopped one, it is not known what still waits.
+    /// A silent transfer that another user's job waits for, and the user that it counts for. They give way one at a
+    /// time: until the worker has stopped one, it is not known what still waits.
     mutating func nextToYield(isWorkerFree: @autoclosure () -> Bool) -> (job: JobID, user: JobOwner.User)? {
         if silent.isEmpty || queue.isEmpty || yielding.map(isStopping) == true { return nil }
         let isFree = isWorkerFree()
@@ -416,8 +418,8 @@ package struct Downloads {
     }
 
     /// Lets nothing come of the bytes that a compromised worker has written, before its downloads are taken back
-    /// (`workerExited`). Those that wait, or ran on it, start over. The caller has the waiters of those in `restarting` download
-    /// anew: the bytes are complete, or another worker continues them. They have ended.
+    /// (`workerExited`). Those that wait, or ran on it, start over. The caller has the waiters of those in `restarting`
+    /// download anew: the bytes are complete, or another worker continues them. They have ended.
     mutating func discard(writtenBy worker: WorkerID) -> (restarting: [Download], outcomes: [Outcome]) {
         var restarting: [Download] = []
         var outcomes: [Outcome] = []
@@ -543,8 +545,9 @@ package struct Downloads {
 
     func overdueStop(_ job: JobID) -> WorkerID? { isStopping(job) ? downloads[job]?.transfer?.worker : nil }
 
-    /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a death
-    /// of the worker's own making, but is retried alone. One that is poisonous fails, because its worker crashed repeatedly.
+    /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a
+    /// death of the worker's own making, but is retried alone. One that is poisonous fails, because its worker crashed
+    /// repeatedly.
     mutating func workerExited(
         _ job: JobID, ownMaking: Bool, wasAlone: Bool, at now: Instant
     ) -> (isPoisonous: Bool, outcomes: [Outcome]) {

@@ -1,9 +1,10 @@
 import IPCProtocol
 
-/// The downloads that wait because their origin has asked not to be contacted for a while (`Retry-After`), by origin and user.
+/// The downloads that wait because their origin has asked not to be contacted for a while (`Retry-After`), by origin
+/// and user.
 ///
-/// After that time the origin is asked gently: one download is released, and with each answer one more may run at once, so that
-/// the number doubles each time that all were answered.
+/// After that time the origin is asked gently: one download is released, and with each answer one more may run at once,
+/// so that the number doubles each time that all were answered.
 struct HeldDownloads {
     private struct Line {
         /// Never that of another line.
@@ -18,7 +19,8 @@ struct HeldDownloads {
 
     private var lines: [HostTable.Key: Line] = [:]
     private var places: [JobID: Place] = [:]
-    /// The lines of which a download is a released one: that of the requested origin, and that of a target of redirects.
+    /// The lines of which a download is a released one: that of the requested origin, and that of a target of
+    /// redirects.
     private var permits: [JobID: [HostTable.Key]] = [:]
     /// The lines from which a download may be released: their time has come, or a released download has ended.
     private var changed = TurnOrder<HostTable.Key>()

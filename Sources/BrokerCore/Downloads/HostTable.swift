@@ -1,10 +1,11 @@
 import IPCProtocol
 import SystemValues
 
-/// The origins in trouble: those that asked not to be contacted for a while, those that cannot be reached (a circuit breaker
-/// each), and their retry budgets. An origin without trouble is not in the table.
+/// The origins in trouble: those that asked not to be contacted for a while, those that cannot be reached (a circuit
+/// breaker each), and their retry budgets. An origin without trouble is not in the table.
 ///
-/// Each user has an own entry: the path of one user that never answers says nothing about what others load from the host.
+/// Each user has an own entry: the path of one user that never answers says nothing about what others load from the
+/// host.
 struct HostTable {
     struct Key: Hashable {
         let origin: String
@@ -92,7 +93,8 @@ struct HostTable {
         (status == 429 || status == 503) && retryAfterMs != nil
     }
 
-    /// Notes an HTTP response of any status, because the origin can be reached. A 429 or 503 with `Retry-After` is respected.
+    /// Notes an HTTP response of any status, because the origin can be reached. A 429 or 503 with `Retry-After` is
+    /// respected.
     mutating func answered(_ origin: Key, status: Int, retryAfterMs: Int?, at now: Instant) {
         let asksForPatience = Self.asksForPatience(status, retryAfterMs)
         guard hosts[origin] != nil || asksForPatience else { return }
@@ -155,7 +157,8 @@ struct HostTable {
     }
 }
 
-/// Which errors are worth a retry, and after what delay. Whether a transfer is retried is decided by `Downloads.failed`.
+/// Which errors are worth a retry, and after what delay. Whether a transfer is retried is decided by
+/// `Downloads.failed`.
 enum RetryPolicy {
     static let firstMilliseconds = 500
     static let longestMilliseconds = 60_000

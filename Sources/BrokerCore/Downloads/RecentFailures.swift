@@ -2,8 +2,8 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 
-/// The URLs that failed recently and are not tried again for a while (the wire's failed list). Failures that the network or
-/// the broker may have caused are not in it, because they may be over at once.
+/// The URLs that failed recently and are not tried again for a while (the wire's failed list). Failures that the
+/// network or the broker may have caused are not in it, because they may be over at once.
 struct RecentFailures {
     /// A URL that failed.
     struct Entry {
@@ -45,9 +45,9 @@ struct RecentFailures {
         self.capacity = capacity
     }
 
-    /// Notes a failure. `lifetime` is the lifetime in seconds that the response states (0 for `no-store`); nil leaves it to the
-    /// kind of failure. It lengthens the time of a status, which is the origin's statement, if `mayLengthen` says so, but not
-    /// that of a body that is no image. Returns whether this failure is remembered.
+    /// Notes a failure. `lifetime` is the lifetime in seconds that the response states (0 for `no-store`); nil leaves
+    /// it to the kind of failure. It lengthens the time of a status, which is the origin's statement, if `mayLengthen`
+    /// says so, but not that of a body that is no image. Returns whether this failure is remembered.
     mutating func note(
         _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, mayLengthen: Bool = true,
         of content: ContentKey? = nil,

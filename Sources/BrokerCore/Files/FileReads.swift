@@ -4,8 +4,8 @@ import SystemValues
 /// The files whose descriptors clients have sent, and the reads of their contents: one for each identity, however many
 /// requests wait for it.
 ///
-/// It owns the queue of reads and knows who needs a descriptor. The descriptors themselves are with the helper that has received
-/// them.
+/// It owns the queue of reads and knows who needs a descriptor. The descriptors themselves are with the helper that has
+/// received them.
 package struct FileReads {
     /// The request that a file came with.
     enum Asker: Equatable {
@@ -104,7 +104,8 @@ package struct FileReads {
 
     mutating func reconsiderUsers() { queue.reconsider() }
 
-    /// Starts the next read of a user who may load if there is room for its bytes. A read that runs alone needs no room.
+    /// Starts the next read of a user who may load if there is room for its bytes. A read that runs alone needs no
+    /// room.
     ///
     /// - Parameter most: the bytes that all reads together may have reserved.
     mutating func startNext(

@@ -1,13 +1,13 @@
 /// Whether new images are worth the place of those that are evicted for them.
 ///
-/// Where a program uses all images of a set in a random order, again and again, as training does, the image that was just
-/// used is the one that is needed last. A cache that evicts another one for it then loses nearly all hits, although keeping any part
-/// of the set would give that part's share of them.
+/// Where a program uses all images of a set in a random order, again and again, as training does, the image that was
+/// just used is the one that is needed last. A cache that evicts another one for it then loses nearly all hits,
+/// although keeping any part of the set would give that part's share of them.
 ///
-/// So a sample of the images measures both sides: the time per byte that a new image saves if it is used again before as many others
-/// are added as the cache holds, and the time that an evicted one would have saved if it is requested again as soon. While the
-/// second is more than twice the first, other new images are on probation. (Sampling as in Qureshi et al., "Adaptive Insertion Policies for
-/// High Performance Caching", ISCA 2007.)
+/// So a sample of the images measures both sides: the time per byte that a new image saves if it is used again before
+/// as many others are added as the cache holds, and the time that an evicted one would have saved if it is requested
+/// again as soon. While the second is more than twice the first, other new images are on probation. (Sampling as in
+/// Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007.)
 struct Admission {
     /// One of so many images is in the sample. It is admitted always.
     private static let sampling = 16
@@ -34,7 +34,8 @@ struct Admission {
 
     static func isSampled(_ name: Int) -> Bool { name & (sampling - 1) == 0 }
 
-    /// Notes that an image was added to a cache of `count`. It keeps its name, a hash value, when it is evicted and made again.
+    /// Notes that an image was added to a cache of `count`. It keeps its name, a hash value, when it is evicted and
+    /// made again.
     mutating func added(_ element: Int, _ name: Int, saving: Float, among count: Int) {
         clock += 1
         while let oldest = evictionOrder.oldest, let time = evictions[oldest],

@@ -1,14 +1,15 @@
 /// The order of eviction by GreedyDual-Size-Frequency (Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS
-/// 1997; Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", 1998). The order
-/// alone: `MemoryIndex.evictToFit` decides when an image is evicted.
+/// 1997; Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", 1998). The
+/// order alone: `MemoryIndex.evictToFit` decides when an image is evicted.
 ///
-/// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the number of
-/// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no
-/// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers. A new element
-/// has one use, or none while it is on probation (`Admission`): then it is evicted next, unless it is used.
+/// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the
+/// number of its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake
+/// one that is no longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot
+/// numbers. A new element has one use, or none while it is on probation (`Admission`): then it is evicted next, unless
+/// it is used.
 ///
-/// Each element is in a *pool*, a number, and eviction takes the lowest priority of one pool. All pools have the same floor, so their
-/// priorities can be compared.
+/// Each element is in a *pool*, a number, and eviction takes the lowest priority of one pool. All pools have the same
+/// floor, so their priorities can be compared.
 struct EvictionQueue {
     private struct Node {
         var priority = 0.0
@@ -56,8 +57,8 @@ struct EvictionQueue {
         return pools[pool].waiting.first.map { nodes[$0].priority }
     }
 
-    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already. One with a name, a hash
-    /// value, may be on probation.
+    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already. One
+    /// with a name, a hash value, may be on probation.
     mutating func insert(
         _ element: Int, microseconds: Int, bytes: Int, uses: Int = 1, named name: Int? = nil, in pool: Int = 0
     ) {
@@ -127,8 +128,8 @@ struct EvictionQueue {
         wait(element)
     }
 
-    /// Removes the element of a pool with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
-    /// they are released; when only those are left, one of them is removed, unless `sparesHeld`.
+    /// Removes the element of a pool with the lowest priority for which `isHeld` is false. Held ones that come up stand
+    /// aside until they are released; when only those are left, one of them is removed, unless `sparesHeld`.
     mutating func evict(from pool: Int = 0, sparesHeld: Bool = false, isHeld: (Int) -> Bool) -> Int? {
         while count(in: pool) > 0, !pools[pool].waiting.isEmpty {
             if let element = evictFirst(from: pool, isHeld: isHeld) { return element }

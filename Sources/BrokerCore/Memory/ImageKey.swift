@@ -176,9 +176,9 @@ enum Form: Hashable, Sendable {
     /// Whether it has frames other than the first. A failure then says nothing about other forms.
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
 
-    /// The raster key of the disk tier. Nil for forms that it does not save: the original, several frames of an animation, previews,
-    /// forms with metadata, and rasters of full size, which are decoded about as fast as they are read. Rasters of a private original are its
-    /// owner's.
+    /// The raster key of the disk tier. Nil for forms that it does not save: the original, several frames of an
+    /// animation, previews, forms with metadata, and rasters of full size, which are decoded about as fast as they are
+    /// read. Rasters of a private original are its owner's.
     func rasterWord(of owner: UInt32?) -> String? {
         if prefersPreview || !metadata.isEmpty { return nil }
         let suffix = owner.map { "\(Self.decoderVersion)-of-\($0)" } ?? Self.decoderVersion
@@ -194,8 +194,9 @@ enum Form: Hashable, Sendable {
     static let decoderVersion = "5"
 }
 
-/// The identity of an original's bytes, for all that is made of them. The bytes of a private original are its owner's: the
-/// same bytes of another user are another content, because sharing their results would show that the other has them.
+/// The identity of an original's bytes, for all that is made of them. The bytes of a private original are its owner's:
+/// the same bytes of another user are another content, because sharing their results would show that the other has
+/// them.
 struct ContentKey: Hashable, Sendable {
     let digest: ContentDigest
     /// The user to whom the original belongs; nil for all users.

@@ -1,7 +1,7 @@
 /// The bytes that images may take in memory: the limit of the settings, and fewer for a while after memory was short.
 ///
-/// A shortage shrinks the budget below the bytes in use, so that images are evicted at once. Without a further one it grows
-/// back by a sixteenth of the limit every 10 s.
+/// A shortage shrinks the budget below the bytes in use, so that images are evicted at once. Without a further one it
+/// grows back by a sixteenth of the limit every 10 s.
 struct MemoryBudget {
     /// The signs that memory is short.
     enum Shortage {

@@ -47,8 +47,8 @@ extension MemoryIndex {
         return variant.isOriginal ? slot(of: .original, in: content).map { buffers[$0].key } : nil
     }
 
-    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that; one
-    /// of the image itself, or of its preview if the variant prefers that.
+    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant
+    /// accepts that; one of the image itself, or of its preview if the variant prefers that.
     func answer(to variant: VariantKey) -> BufferID? {
         guard variant.form.acceptsDamage || variant.form.prefersPreview else { return buffer(variant) }
         // The image itself is better than its preview.

@@ -60,13 +60,15 @@ extension MemoryIndex {
         let key: Form
         /// The number of buffers.
         var uses = 0
-        /// Whether its buffers are parts of animations, which memory does not keep without a holder: a player goes on to the next.
+        /// Whether its buffers are parts of animations, which memory does not keep without a holder: a player goes on
+        /// to the next.
         let isBrief: Bool
 
         init(_ form: Form) { (key, isBrief) = (form, form.transform?.frames.isRange == true) }
     }
 
-    /// A held buffer without a record: it was removed, or only its waiters may have it. Its bytes stay until its last hold ends.
+    /// A held buffer without a record: it was removed, or only its waiters may have it. Its bytes stay until its last
+    /// hold ends.
     struct Orphan {
         let place: Segments.Place?
         let bytes: Int

@@ -97,7 +97,8 @@ extension MemoryIndex {
         return (moves, lost.compactMap { giveUpPlace(of: $0) })
     }
 
-    /// Removes a buffer whose segment ends, and frees its place although someone may hold it. Returns it if it was still in the tables.
+    /// Removes a buffer whose segment ends, and frees its place although someone may hold it. Returns it if it was
+    /// still in the tables.
     private mutating func giveUpPlace(of buffer: BufferID) -> BufferID? {
         if let slot = buffers.slot(of: buffer), buffers[slot].isResident {
             order.remove(slot)

@@ -5,12 +5,14 @@ import SystemValues
 
 /// The images in memory: originals and variants, found by key and by content, within a byte budget.
 ///
-/// Everything made of the same bytes belongs to their content (`ContentKey`). Two URLs that serve equal bytes share it, and a URL whose
-/// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
-/// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
+/// Everything made of the same bytes belongs to their content (`ContentKey`). Two URLs that serve equal bytes share it,
+/// and a URL whose bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is
+/// being sent inline, and while a job needs it. A held buffer that is evicted can still be found until its last hold
+/// ends.
 ///
-/// The bytes of a buffer are in a segment, side by side with others of one owner (`Segments`); in the broker's own memory; or in a sealed
-/// memfd. One without a memfd gets one, besides, while someone holds it who cannot have it otherwise: then it is *shared*.
+/// The bytes of a buffer are in a segment, side by side with others of one owner (`Segments`); in the broker's own
+/// memory; or in a sealed memfd. One without a memfd gets one, besides, while someone holds it who cannot have it
+/// otherwise: then it is *shared*.
 struct MemoryIndex {
     /// Where the bytes of a buffer are.
     enum Home: Equatable {
@@ -35,7 +37,8 @@ struct MemoryIndex {
     var limit: Int
     /// The maximum number of memfds, because each takes a descriptor.
     let maximumEntries: Int
-    /// The bytes that a buffer without a memfd counts besides its own, because no descriptors limit the number of records.
+    /// The bytes that a buffer without a memfd counts besides its own, because no descriptors limit the number of
+    /// records.
     let recordBytes: Int
 
     // Entries of these tables refer to each other by their slots.
@@ -47,7 +50,8 @@ struct MemoryIndex {
     private(set) var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
     private(set) var urls = HashIndex()
-    /// The slots of resident buffers in the order of eviction, in pools by their homes: those of each owner of segments are one.
+    /// The slots of resident buffers in the order of eviction, in pools by their homes: those of each owner of segments
+    /// are one.
     var order = EvictionQueue()
     var segments: Segments
     var pools: [SegmentOwner: Int] = [:]
@@ -97,7 +101,8 @@ struct MemoryIndex {
     /// Changes whenever the answer to a request may have changed.
     var revision = 0
 
-    /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
+    /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand
+    /// still.
     private var suspended: Int64 = 0
 
     init(limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments(), recordBytes: Int = 0) {
@@ -135,8 +140,8 @@ struct MemoryIndex {
         buffers[slot].wasRequested = true
     }
 
-    /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it has.
-    /// Returns nil when the buffer is not held, or not resident, or no slot is left.
+    /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it
+    /// has. Returns nil when the buffer is not held, or not resident, or no slot is left.
     mutating func assignValiditySlot(to buffer: BufferID, for key: OriginalKey) -> ImageReply.Slot? {
         guard let record = buffers[buffer], record.isResident, record.holders > 0, let original = originals[key] else {
             return nil
@@ -257,8 +262,8 @@ struct MemoryIndex {
     /// Notes that an image was decoded, not read from disk.
     mutating func noteDecoding(of variant: VariantKey) { recentEvictions.decoded(variant.hashValue) }
 
-    /// The bytes that count for a buffer in the order of eviction. A memfd also takes one of `maximumEntries` descriptors, whose share
-    /// of the budget counts as further bytes. So do the texts of its originals.
+    /// The bytes that count for a buffer in the order of eviction. A memfd also takes one of `maximumEntries`
+    /// descriptors, whose share of the budget counts as further bytes. So do the texts of its originals.
     private func charge(of slot: Int) -> Int {
         let entry = buffers[slot]
         let extra = entry.home == .memfd ? limit / max(1, maximumEntries) : recordBytes
@@ -436,9 +441,9 @@ struct MemoryIndex {
         return true
     }
 
-    /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original that is
-    /// encoded, whose bytes no client has requested, and which is elsewhere: in the disk tier under every key that leads to it, or
-    /// in a local file, of which memory has an image.
+    /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original
+    /// that is encoded, whose bytes no client has requested, and which is elsewhere: in the disk tier under every key
+    /// that leads to it, or in a local file, of which memory has an image.
     func isSpare(_ record: BufferEntry) -> Bool {
         guard record.holders == 0, record.isResident else { return false }
         if forms[record.form].isBrief { return true }
@@ -479,15 +484,16 @@ struct MemoryIndex {
     /// Whether all bytes are at most `limit`, and all memfds at most `maximumEntries`.
     var isWithinBudget: Bool { residentCharge + bytesOfHolds <= limit && descriptors <= maximumEntries }
 
-    /// Whether bytes are a reason to evict another buffer. Those that only holds keep are one only while the unheld ones take more
-    /// than half of `limit`: evicting another held buffer would free nothing.
+    /// Whether bytes are a reason to evict another buffer. Those that only holds keep are one only while the unheld
+    /// ones take more than half of `limit`: evicting another held buffer would free nothing.
     private var areBytesShort: Bool {
         if residentCharge > limit { return true }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
         return unheldResidents > 0 && residentCharge + bytesOfHolds > limit && unheldBytes > limit / 2
     }
 
-    /// Whether descriptors are a reason to evict another memfd; of those that only holds keep, if an unheld one is left.
+    /// Whether descriptors are a reason to evict another memfd; of those that only holds keep, if an unheld one is
+    /// left.
     private var areDescriptorsShort: Bool {
         order.count(in: Pool.memfds) + sharedBuffers > maximumEntries
             || descriptors > maximumEntries && unheldMemfds > 0
@@ -512,7 +518,8 @@ struct MemoryIndex {
         return dropped
     }
 
-    /// Notes the eviction of a resident buffer that was taken out of the order. Returns it if it is removed: it has no holder.
+    /// Notes the eviction of a resident buffer that was taken out of the order. Returns it if it is removed: it has no
+    /// holder.
     mutating func evicted(_ slot: Int) -> BufferID? {
         let record = buffers[slot]
         evictions += 1

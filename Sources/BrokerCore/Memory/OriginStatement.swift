@@ -45,8 +45,8 @@ final class OriginStatement: Sendable {
 
     var freshUntil: Instant { bornAt.adding(milliseconds: policy.lifetime * 1000) }
 
-    /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these headers
-    /// has them, or their digest if they are long; nil when it names none, or when no request can ever match.
+    /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these
+    /// headers has them, or their digest if they are long; nil when it names none, or when no request can ever match.
     static func varyKey(_ response: ResponseRecord, of headers: [HeaderField]) -> String? {
         guard let fields = response.selectingFields else { return nil }
         let key = Vary.key(fields) { name in

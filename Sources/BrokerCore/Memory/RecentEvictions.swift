@@ -1,4 +1,5 @@
-/// The last evicted images, by their hash values, to count those that are decoded again: a larger memory would have kept them.
+/// The last evicted images, by their hash values, to count those that are decoded again: a larger memory would have
+/// kept them.
 struct RecentEvictions {
     static let capacity = 4096
     private var ring: [Int] = []

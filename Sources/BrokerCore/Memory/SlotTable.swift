@@ -4,9 +4,9 @@ protocol KeyedRecord {
     var key: Key { get }
 }
 
-/// Records found by key, each in a numbered slot that it keeps until it is removed. Records of other tables refer to it by
-/// that number and need neither a copy of its key nor another look-up. Only the numbers are in a hash table, while up to half
-/// of a dictionary's room for whole records is empty.
+/// Records found by key, each in a numbered slot that it keeps until it is removed. Records of other tables refer to it
+/// by that number and need neither a copy of its key nor another look-up. Only the numbers are in a hash table, while
+/// up to half of a dictionary's room for whole records is empty.
 struct SlotTable<Record: KeyedRecord>: Sequence {
     /// In chunks, because one array would be copied when it grows.
     private var chunks: [[Record?]] = []
@@ -77,10 +77,11 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
     }
 }
 
-/// Slot numbers by the hash of their records: open addressing with linear probing and backward-shift deletion (Knuth, The
-/// Art of Computer Programming, section 6.4, algorithm R).
+/// Slot numbers by the hash of their records: open addressing with linear probing and backward-shift deletion (Knuth,
+/// The Art of Computer Programming, section 6.4, algorithm R).
 struct HashIndex {
-    /// A slot and its hash. The hash saves comparisons with other records and, when the table grows, a cache miss for each.
+    /// A slot and its hash. The hash saves comparisons with other records and, when the table grows, a cache miss for
+    /// each.
     private struct Place {
         /// The slot plus 1; 0 for an empty place.
         var link: UInt32 = 0
@@ -138,7 +139,8 @@ struct HashIndex {
         places[place] = entry
     }
 
-    /// Returns the 32 bits to be kept: the upper ones, because the product that is an identifier's hash mixes those best.
+    /// Returns the 32 bits to be kept: the upper ones, because the product that is an identifier's hash mixes those
+    /// best.
     private static func upperHalf(_ hash: Int) -> UInt32 { UInt32(truncatingIfNeeded: hash >> 32) }
 
     /// Returns the index where the search begins.

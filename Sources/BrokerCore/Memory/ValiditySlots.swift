@@ -1,8 +1,8 @@
 import IPCProtocol
 package import SystemValues
 
-/// The assignment of images to the slots of the validity page. A slot stands for one original as one buffer, from the reply
-/// that names it until a request for the original no longer gets that buffer, or the buffer has no holder.
+/// The assignment of images to the slots of the validity page. A slot stands for one original as one buffer, from the
+/// reply that names it until a request for the original no longer gets that buffer, or the buffer has no holder.
 ///
 /// The shell writes what `takeChanges` returns to the page before it performs any action of the same event.
 package struct ValiditySlots {
@@ -15,7 +15,8 @@ package struct ValiditySlots {
     }
 
     let capacity: Int
-    /// A slot is not used again after this generation: a client that slept might take the next image for the one it knew.
+    /// A slot is not used again after this generation: a client that slept might take the next image for the one it
+    /// knew.
     private let lastGeneration: UInt32
 
     /// The generation of each slot that was ever used.

@@ -4,9 +4,9 @@ import SystemValues
 
 /// The unanswered requests: what each waits for and what it knows about the cached original.
 ///
-/// A request is registered, advances through stages until it has its answer, and is taken out; its terminal frame is the
-/// caller's. The decisions that depend on a request alone are members of `Waiter`. Requests for the same image meet in
-/// their job: `Downloads.join`, `Decoding.join` and so on.
+/// A request is registered, advances through stages until it has its answer, and is taken out; its terminal frame is
+/// the caller's. The decisions that depend on a request alone are members of `Waiter`. Requests for the same image meet
+/// in their job: `Downloads.join`, `Decoding.join` and so on.
 package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]
@@ -121,8 +121,8 @@ package struct Requests {
     }
     mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters.change(id) { $0.source = source } }
 
-    /// Names the contents of a waiter's file. Those of a file that was changed only recently have a key of their own and stay
-    /// nowhere, because the next change may leave the file's times as they are.
+    /// Names the contents of a waiter's file. Those of a file that was changed only recently have a key of their own
+    /// and stay nowhere, because the next change may leave the file's times as they are.
     mutating func nameFile(_ facts: FileFacts, of id: WaiterID) {
         waiters.change(id) {
             $0.identity = facts.identity

@@ -62,8 +62,8 @@ struct Waiter {
     }
 
     let id: WaiterID
-    /// The client. A refresh has that of the request that was answered with the stale original: its jobs are queued with that
-    /// client's, but it is not told of them, and they go on when it disconnects.
+    /// The client. A refresh has that of the request that was answered with the stale original: its jobs are queued
+    /// with that client's, but it is not told of them, and they go on when it disconnects.
     let client: ClientID
     let uid: UInt32
     /// The program of a client's `get`, if it is counted by itself.
@@ -139,7 +139,8 @@ struct Waiter {
         if case .store = purpose { return true }
         return file != nil
     }
-    /// Those that the image's cost in decoders is charged to. `servedBy` is the URL that sent the bytes, if an origin did.
+    /// Those that the image's cost in decoders is charged to. `servedBy` is the URL that sent the bytes, if an origin
+    /// did.
     func responsible(servedBy: String?) -> Responsible {
         Responsible(
             user: uid,

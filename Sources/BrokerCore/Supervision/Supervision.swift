@@ -4,8 +4,8 @@ import WorkerProtocol
 
 /// Supervises the worker processes: which exist, which run what, when the next may start, and why one exited.
 ///
-/// It owns one pool for each kind of worker. It never touches a job itself: it returns the jobs of a worker that exited,
-/// and the caller gives them to the machine that they belong to.
+/// It owns one pool for each kind of worker. It never touches a job itself: it returns the jobs of a worker that
+/// exited, and the caller gives them to the machine that they belong to.
 package struct Supervision {
     /// The consequence of a worker's `ready`.
     enum Readiness: Equatable {
@@ -172,7 +172,8 @@ package struct Supervision {
     /// The downloads that workers have ended so far, by success or not.
     var downloadsEnded: Int { fetch.jobsEnded }
 
-    /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it did.
+    /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it
+    /// did.
     mutating func restFetchers() -> Bool { fetch.rest() }
 
     /// Has download workers started for a download if they rest. Returns whether they did.
@@ -196,7 +197,8 @@ package struct Supervision {
     /// Whether no worker of this kind works, and the last one failed by its own making.
     func isDown(_ kind: WorkerKind) -> Bool { ask(kind) { $0.isDown } }
 
-    /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are refused.
+    /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are
+    /// refused.
     func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {
         self[.decoder(of: family)].isBroken(at: now)
     }
@@ -294,8 +296,8 @@ package struct Supervision {
         return true
     }
 
-    /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting against the
-    /// pool; `isDraining` keeps the fork server as it is.
+    /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting
+    /// against the pool; `isDraining` keeps the fork server as it is.
     mutating func exited(
         _ worker: WorkerID, _ exit: WorkerExit, isForgiven: Bool, isOfImage: Bool = false, isDraining: Bool,
         at now: Instant
@@ -307,7 +309,8 @@ package struct Supervision {
         var wasRetired = false
         if case .ended(.status(0), _) = exit {
             // The cache process exits when it can do nothing more in its sandbox, for example because its directory was
-            // removed, and that of the shared tier when it does not know an address. One that exits within a second of its start has failed.
+            // removed, and that of the shared tier when it does not know an address. One that exits within a second of
+            // its start has failed.
             let hasLived = entry.startedAt.adding(milliseconds: 1000) <= now
             wasRetired =
                 entry.isRetiring

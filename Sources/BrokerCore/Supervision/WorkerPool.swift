@@ -2,7 +2,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The workers of one kind: their states, their jobs, which of them gets the next job, and when another one may be started.
+/// The workers of one kind: their states, their jobs, which of them gets the next job, and when another one may be
+/// started.
 struct WorkerPool {
     /// Why the broker kills a worker.
     struct Condemnation {
@@ -156,7 +157,8 @@ struct WorkerPool {
     /// Whether a worker has a job that is to be its only one, and was not replaced for that.
     var hasExclusive: Bool { contains { $0.isExclusive && !$0.isRetiring } }
 
-    /// Retires a worker with an exclusive job; false when too many were, because each takes a process beside the others.
+    /// Retires a worker with an exclusive job; false when too many were, because each takes a process beside the
+    /// others.
     mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
         guard count(where: { $0.isExclusive && $0.isRetiring }) < Self.mostReplaced else { return false }
         retire(worker)
@@ -247,10 +249,10 @@ struct WorkerPool {
         change(worker) { if !$0.isCondemned { $0.condemnation = condemnation } }
     }
 
-    /// Removes a worker that exited. Its successor starts at once; a spare starts after 10 ms. When workers repeatedly fail for no
-    /// image's sake, the next one starts after 100 ms, doubled up to 30 s, until a minute has passed without a
-    /// failure. A worker killed from outside is no failure; but while none becomes ready, the next one starts after 2 ms,
-    /// doubled up to a second.
+    /// Removes a worker that exited. Its successor starts at once; a spare starts after 10 ms. When workers repeatedly
+    /// fail for no image's sake, the next one starts after 100 ms, doubled up to 30 s, until a minute has passed
+    /// without a failure. A worker killed from outside is no failure; but while none becomes ready, the next one starts
+    /// after 2 ms, doubled up to a second.
     mutating func ended(_ worker: WorkerID, _ fault: Fault, at now: Instant) {
         guard let place = place(of: worker) else { return }
         let ended = workers.remove(at: place)

@@ -1,9 +1,11 @@
-/// What running workers have contributed to the cache, so that it can be discarded if one of them turns out to be compromised.
+/// What running workers have contributed to the cache, so that it can be discarded if one of them turns out to be
+/// compromised.
 ///
-/// Download and decode workers are retired (`BrokerLimits.jobsOfAWorker`) long before `BrokerLimits.contentsOfAWorker` is reached.
-/// The process of the shared tier is not.
+/// Download and decode workers are retired (`BrokerLimits.jobsOfAWorker`) long before `BrokerLimits.contentsOfAWorker`
+/// is reached. The process of the shared tier is not.
 struct WorkerResults {
-    /// The contents to which one worker has contributed; nil when there were too many, so that it may have contributed to anything.
+    /// The contents to which one worker has contributed; nil when there were too many, so that it may have contributed
+    /// to anything.
     typealias Contents = Set<ContentKey>?
 
     private let limit: Int

@@ -1,8 +1,8 @@
 extension Dictionary {
     /// Changes the value of a key in its place, if there is one.
     ///
-    /// `dictionary[key]?.property = …` takes the value out through three coroutines, each with a heap allocation, and copies
-    /// it back: six times as long for a value of some size.
+    /// `dictionary[key]?.property = …` takes the value out through three coroutines, each with a heap allocation, and
+    /// copies it back: six times as long for a value of some size.
     @inline(__always) @discardableResult
     mutating func change<Result>(_ key: Key, _ body: (inout Value) -> Result) -> Result? {
         guard let place = index(forKey: key) else { return nil }

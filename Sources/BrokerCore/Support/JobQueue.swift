@@ -3,13 +3,13 @@ import IPCProtocol
 /// The jobs that wait for a worker: those that were started before, then users by round-robin, and each user's by
 /// priority and client (`UserQueue`), in the order of their arrival or in reverse.
 ///
-/// A user may have its fair share of `limit` running jobs. Jobs may belong to a group (an origin) with a limit of its own,
-/// of which a user has its fair share too. Beyond these, jobs are set aside and delay no others: a user at its share is
-/// passed over, and the jobs of a full group wait in the group until one of its running jobs ends. A job that was started
-/// before is bounded by its group's limit alone, because its user had the share.
+/// A user may have its fair share of `limit` running jobs. Jobs may belong to a group (an origin) with a limit of its
+/// own, of which a user has its fair share too. Beyond these, jobs are set aside and delay no others: a user at its
+/// share is passed over, and the jobs of a full group wait in the group until one of its running jobs ends. A job that
+/// was started before is bounded by its group's limit alone, because its user had the share.
 ///
-/// No operation takes time in proportion to the waiting jobs. The users at their shares, which some visit, are fewer than
-/// the running jobs.
+/// No operation takes time in proportion to the waiting jobs. The users at their shares, which some visit, are fewer
+/// than the running jobs.
 struct JobQueue {
     typealias User = JobOwner.User
 
@@ -81,7 +81,8 @@ struct JobQueue {
     private var resting: Set<User> = []
     private var lastRank = 0
 
-    /// Creates a queue for workers that run at most `limit` jobs; the caller pops a job only when one of them can take it.
+    /// Creates a queue for workers that run at most `limit` jobs; the caller pops a job only when one of them can take
+    /// it.
     init(limit: Int = .max, groupLimit: Int = .max, order: BrokerLimits.QueueOrder = .fifo) {
         running = RunningShares(limit: limit)
         self.groupLimit = groupLimit
@@ -123,8 +124,8 @@ struct JobQueue {
         }
     }
 
-    /// Notes that another client waits for a job too. The job becomes that one's if its user has fewer jobs waiting, so that
-    /// a request does not wait for another user's turns.
+    /// Notes that another client waits for a job too. The job becomes that one's if its user has fewer jobs waiting, so
+    /// that a request does not wait for another user's turns.
     mutating func join(_ job: JobID, _ owner: JobOwner) {
         guard let entry = entries[job], !entry.isFront, owner.user != entry.owner.user,
             users[owner.user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
@@ -171,8 +172,8 @@ struct JobQueue {
 
     // MARK: Running
 
-    /// Removes the next job that may run now, of a user for whom `isPermitted` is true, and counts it as running. The others are passed
-    /// over until `reconsider` or until a job ends.
+    /// Removes the next job that may run now, of a user for whom `isPermitted` is true, and counts it as running. The
+    /// others are passed over until `reconsider` or until a job ends.
     mutating func pop(of isPermitted: (User) -> Bool = { _ in true }) -> JobID? {
         while let job = first(of: isPermitted), let entry = entries[job] {
             if let group = entry.group, !mayRun(entry, in: group) {
@@ -282,8 +283,8 @@ struct JobQueue {
         if let group { groups.change(group) { $0.turns.moveToEnd(user) } }
     }
 
-    /// Whether another user's job would run if this running one ended. `isWorkerFree` says whether a worker can take a job
-    /// all the same.
+    /// Whether another user's job would run if this running one ended. `isWorkerFree` says whether a worker can take a
+    /// job all the same.
     mutating func isAwaited(_ job: JobID, isWorkerFree: Bool) -> Bool {
         guard let (user, group) = runningJobs[job] else { return false }
         if !isWorkerFree, isInLine(besides: user) { return true }
@@ -344,8 +345,8 @@ struct JobQueue {
         }
     }
 
-    /// Brings back jobs of a group that has a free place: the first one at the front, and the first of each priority of the
-    /// next user whose share allows it, because the order of priorities is decided among all of the user's jobs.
+    /// Brings back jobs of a group that has a free place: the first one at the front, and the first of each priority of
+    /// the next user whose share allows it, because the order of priorities is decided among all of the user's jobs.
     private mutating func offerPlace(of name: String) {
         // Taken out, because a copy would have to be changed.
         guard var group = groups.removeValue(forKey: name) else { return }

@@ -1,7 +1,7 @@
 import SystemValues
 
-/// A binary heap of values by ascending key. A value cannot be removed from the middle: a caller that no longer wants it
-/// ignores it when it comes up, and calls `sweep` when there are too many such values.
+/// A binary heap of values by ascending key. A value cannot be removed from the middle: a caller that no longer wants
+/// it ignores it when it comes up, and calls `sweep` when there are too many such values.
 struct MinHeap<Key: Comparable, Value> {
     private var entries: [(key: Key, value: Value)] = []
 

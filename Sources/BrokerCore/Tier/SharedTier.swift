@@ -1,12 +1,12 @@
 import IPCProtocol
 import SystemValues
 
-/// The shared tier as the broker sees it: the lookups that go before downloads and before decodings into encoded variants, the
-/// leases by which one broker downloads for all, and the records that are being written.
+/// The shared tier as the broker sees it: the lookups that go before downloads and before decodings into encoded
+/// variants, the leases by which one broker downloads for all, and the records that are being written.
 ///
 /// The tier helps and never hinders: a lookup that is not answered within `hedgeMs` is overtaken by its job, another
-/// broker's lease is waited for no longer than half of the waiters' time, and without a process or a server everything goes
-/// on as if there were no tier. The caller says whether the process is usable (`Supervision`).
+/// broker's lease is waited for no longer than half of the waiters' time, and without a process or a server everything
+/// goes on as if there were no tier. The caller says whether the process is usable (`Supervision`).
 package struct SharedTier {
     /// A step for the caller; they are carried out in order.
     enum Outcome: Equatable {
@@ -66,14 +66,15 @@ package struct SharedTier {
 
     // MARK: Lookups
 
-    /// Queues the lookup for a job, which waits for it: with a lease to take for a download, without one for a decoding.
+    /// Queues the lookup for a job, which waits for it: with a lease to take for a download, without one for a
+    /// decoding.
     mutating func begin(
         _ job: JobID, key: String, takesLease: Bool = true, owner: JobOwner, priority: GetOptions.Priority,
         at now: Instant
     ) -> [Outcome] {
         lastToken += 1
-        // A download waits for its turn no longer than it would for its transfer, which waits for the same. A decoding may be what the
-        // lookups wait for.
+        // A download waits for its turn no longer than it would for its transfer, which waits for the same. A decoding
+        // may be what the lookups wait for.
         let due = takesLease ? Self.never : now.adding(milliseconds: Self.hedgeMs)
         loads[job] = SharedLoad(
             key: key, token: takesLease ? "\(name)-\(lastToken)" : nil, beganAt: now, stage: .queued, due: due,
@@ -88,7 +89,8 @@ package struct SharedTier {
     mutating func popQueued(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? { queue.pop(of: mayLoad) }
     mutating func reconsiderUsers() { queue.reconsider() }
 
-    /// Sends the lookup of a job that was popped. Returns its key, the token of the lease to take, and when it is overtaken.
+    /// Sends the lookup of a job that was popped. Returns its key, the token of the lease to take, and when it is
+    /// overtaken.
     mutating func start(
         _ job: JobID, as lookup: JobID, at now: Instant
     ) -> (key: String, token: String?, due: Instant)? {
@@ -280,15 +282,16 @@ package struct SharedTier {
     }
 }
 
-/// A job for which the shared tier is asked: a download, which this broker may make for the others, or a decoding into an encoded
-/// variant, which each broker makes for itself if there is no record.
+/// A job for which the shared tier is asked: a download, which this broker may make for the others, or a decoding into
+/// an encoded variant, which each broker makes for itself if there is no record.
 struct SharedLoad {
     enum Stage: Equatable {
         /// The lookup waits for its turn; the job waits for it. → `asking`.
         case queued
         /// The lookup was sent; the job waits for it. → `holding`, `waiting`, `late`; ends with a record.
         case asking(JobID)
-        /// Another broker has the lease; the download waits. → `queued` (polls), ends when the waiters have no more patience.
+        /// Another broker has the lease; the download waits. → `queued` (polls), ends when the waiters have no more
+        /// patience.
         case waiting
         /// Late: the job goes on as well, and the first good answer wins. → `holding`; ends with a record or the job.
         case late(JobID)
@@ -303,11 +306,13 @@ struct SharedLoad {
     }
 
     let key: String
-    /// The lease's value while this broker has it, which no other download has; nil for a decoding, which takes no lease.
+    /// The lease's value while this broker has it, which no other download has; nil for a decoding, which takes no
+    /// lease.
     let token: String?
     let beganAt: Instant
     var stage: Stage
-    /// Whether another broker was found to have the lease, so that the download waits anyway, and a late answer costs nothing.
+    /// Whether another broker was found to have the lease, so that the download waits anyway, and a late answer costs
+    /// nothing.
     var isPolling = false
     /// When the stage changes without an answer: the hedge, the next poll, or the next renewal.
     var due: Instant

@@ -70,7 +70,8 @@ package struct KeptOriginal: Equatable, Sendable, FieldList {
 
 package struct KeptBuffer: Equatable, Sendable, FieldList {
     package struct Place: Equatable, Sendable, FieldList {
-        /// The number of the memfd's descriptor, where the next process inherits it; nil where it finds it by its inode.
+        /// The number of the memfd's descriptor, where the next process inherits it; nil where it finds it by its
+        /// inode.
         package var descriptor: Int?
         /// The memfd's inode, which no other memfd has while the machine runs.
         package var inode: Int

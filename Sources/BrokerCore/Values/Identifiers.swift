@@ -11,8 +11,8 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
 }
 
-/// A hash of numbers that an attacker cannot choose, such as sequential ones. A keyed hash takes ten times as long, and a
-/// hit looks up two dozen numbers.
+/// A hash of numbers that an attacker cannot choose, such as sequential ones. A keyed hash takes ten times as long, and
+/// a hit looks up two dozen numbers.
 @inline(__always)
 package func multiplicativeHash(_ number: Int, seed: Int) -> Int {
     let (high, low) = UInt(bitPattern: number ^ seed).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
@@ -23,10 +23,10 @@ package typealias ClientID = Identifier<ClientKind>
 package typealias WorkerID = Identifier<WorkerProcessKind>
 /// A download, an identification, a decoding, a lookup, or another request to the disk tier.
 ///
-/// A job's *product* is the memfd with its result. The shell makes one when a transfer begins a body and when a decoding may
-/// write its output, and the worker fills it; a lookup's product comes sealed from the cache process. The shell has it under
-/// the job's number, even when the job has ended, until `Action.publish` makes it a buffer or `Action.discard` drops it. Other
-/// jobs have no product.
+/// A job's *product* is the memfd with its result. The shell makes one when a transfer begins a body and when a
+/// decoding may write its output, and the worker fills it; a lookup's product comes sealed from the cache process. The
+/// shell has it under the job's number, even when the job has ended, until `Action.publish` makes it a buffer or
+/// `Action.discard` drops it. Other jobs have no product.
 package typealias JobID = Identifier<JobKind>
 /// A sealed memfd. Its number names the lease on the wire.
 package typealias BufferID = Identifier<BufferKind>

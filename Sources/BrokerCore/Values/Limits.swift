@@ -25,16 +25,16 @@ package struct BrokerLimits: Sendable {
     package var workersOfFamily: Int { max(1, workers / 2) }
     /// The time after which a worker of such a family exits if it has no job.
     package var familyIdleMs = 60_000
-    /// The time after which the download workers exit if there is no download. libcurl has closed idle connections by then, after
-    /// 118 s.
+    /// The time after which the download workers exit if there is no download. libcurl has closed idle connections by
+    /// then, after 118 s.
     package var fetcherIdleMs = 120_000
     /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
     package var briefJobs = 8
-    /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as it does with a
-    /// hundred small images, and its connections are lost with it.
+    /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as it does
+    /// with a hundred small images, and its connections are lost with it.
     package var jobsOfAWorker = 5000
-    /// The most contents that are noted as contributed by one worker, of about 100 bytes each. If one that has contributed to more turns
-    /// out to be compromised, the whole cache is discarded.
+    /// The most contents that are noted as contributed by one worker, of about 100 bytes each. If one that has
+    /// contributed to more turns out to be compromised, the whole cache is discarded.
     package var contentsOfAWorker = 65_536
     /// The concurrent transfers of one download worker.
     package var transfersPerFetcher = 64
@@ -47,9 +47,11 @@ package struct BrokerLimits: Sendable {
     static let mostMemoryEntries = 65_536
     /// The most memfds, because each takes a descriptor.
     package var memoryEntries = Self.mostMemoryEntries
-    /// The most bytes of a result in a segment; 0 where each result has a memfd. A copy of more costs more than a memfd.
+    /// The most bytes of a result in a segment; 0 where each result has a memfd. A copy of more costs more than a
+    /// memfd.
     package var mostSegmentImageBytes = 0
-    /// The bytes that an image without a memfd counts besides its own, because no descriptors limit the number of records.
+    /// The bytes that an image without a memfd counts besides its own, because no descriptors limit the number of
+    /// records.
     package var recordBytes = 1 << 10
     package static let usualSegmentImageBytes = 256 << 10
     /// The bytes of a user's first segment, and the most of any.
@@ -83,14 +85,14 @@ package struct BrokerLimits: Sendable {
     package var diskBytes = 4 << 30
     /// Whether there is a tier that this broker shares with others.
     package var usesSharedTier = false
-    /// Whether encoded variants are shared, too: they go to clients without being decoded again, so only records of brokers with the
-    /// same key are believed.
+    /// Whether encoded variants are shared, too: they go to clients without being decoded again, so only records of
+    /// brokers with the same key are believed.
     package var sharesVariants = false
     /// The most records that are being written to the shared tier, each of which may take a descriptor of its process:
     /// `SandboxPolicy.tier` permits twice as many. Further ones are not shared.
     package var maxSharedWrites = 512
-    /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are not
-    /// saved. A larger original is never saved.
+    /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are
+    /// not saved. A larger original is never saved.
     package var maxSavingBytes = 256 << 20
     package var lookupDeadlineMs = 5_000
     package var clearDeadlineMs = 120_000
@@ -115,15 +117,15 @@ package struct BrokerLimits: Sendable {
     package var maxSubscriptions = 1024
     /// The processor time that one image may take in all, in seconds.
     package var decodeSeconds = 10
-    /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
-    /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
+    /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the
+    /// result. It includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
     /// The elapsed time in which a worker with several small images must end one.
     package var briefDeadlineMs = 1000
     /// The largest body that is decoded while it is identified, in bytes.
     package var earlyBodyBytes = 64 << 10
-    /// The least and the greatest room for its result, in bytes, and the room for each byte of the body; pages that are not
-    /// written take no memory.
+    /// The least and the greatest room for its result, in bytes, and the room for each byte of the body; pages that are
+    /// not written take no memory.
     package var leastEarlyResultBytes = 256 << 10
     package var mostEarlyResultBytes = 1 << 20
     package var earlyResultBytesPerByte = 16

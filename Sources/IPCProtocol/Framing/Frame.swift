@@ -1,7 +1,7 @@
 package import JSONCoding
 
-/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then that number of bytes of JSON. Between the
-/// broker and its workers, JSON may be packed, and bytes may follow it.
+/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then that number of bytes of JSON. Between
+/// the broker and its workers, JSON may be packed, and bytes may follow it.
 public enum Frame {
     /// The maximum length of a frame's JSON text, in bytes.
     public static let maximumLength = 1 << 20
@@ -26,8 +26,8 @@ public enum Frame {
         return writer.finish()
     }
 
-    /// Appends a frame between the broker and its workers to other frames: with the object whose fields `list` names and then, if
-    /// given, a zero and `bytes`.
+    /// Appends a frame between the broker and its workers to other frames: with the object whose fields `list` names
+    /// and then, if given, a zero and `bytes`.
     ///
     /// - Throws: `TooLong`; nothing is appended then.
     package static func append(

@@ -1,7 +1,7 @@
 import JSONCoding
 
-/// The crop, the steps and the position of a variant or transform: at least one of them. A reference, because most requests have
-/// none and are copied often.
+/// The crop, the steps and the position of a variant or transform: at least one of them. A reference, because most
+/// requests have none and are copied often.
 package final class Edits: Hashable, Sendable {
     /// The part of the source to use; nil for all of it.
     package let crop: Crop?
@@ -19,8 +19,8 @@ package final class Edits: Hashable, Sendable {
     /// Whether a step pads, so that a focal point has an effect.
     var pads: Bool { steps.contains { $0.operation == .pad } }
 
-    /// Returns the same without steps that have no effect, and without a position that has none; nil if nothing remains.
-    /// `covers`: whether the image is fitted by `cover` into a box of two sides.
+    /// Returns the same without steps that have no effect, and without a position that has none; nil if nothing
+    /// remains. `covers`: whether the image is fitted by `cover` into a box of two sides.
     func canonical(covers: Bool) -> Edits? {
         guard steps.allSatisfy(\.hasEffect), position == nil else {
             let edits = Edits(crop: crop, steps: steps.filter(\.hasEffect))

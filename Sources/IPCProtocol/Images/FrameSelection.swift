@@ -80,7 +80,8 @@ extension FrameRange: FieldList {
 }
 
 extension Fields {
-    /// The requested frames: an index or the word `all`, written only when they differ from `usual`, or the object `frames`.
+    /// The requested frames: an index or the word `all`, written only when they differ from `usual`, or the object
+    /// `frames`.
     package mutating func frames(
         _ name: StaticString, _ value: inout FrameSelection, omitting usual: FrameSelection? = nil
     ) {

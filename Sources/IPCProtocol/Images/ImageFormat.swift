@@ -15,10 +15,11 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     /// The number of bytes from the beginning of a file that recognising its format takes at most.
     package static let sniffedBytes = 65 << 10
 
-    /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats but
-    /// AVIF and HEIC, whose brands are searched in 1 KiB, and SVG, whose first element may follow a declaration and
-    /// comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip has compressed counts as SVG, because no other
-    /// format is sent so; its decoder looks into it. A TGA begins with no signature: its header must have no other meaning.
+    /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats
+    /// but AVIF and HEIC, whose brands are searched in 1 KiB, and SVG, whose first element may follow a declaration and
+    /// comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip has compressed counts as SVG, because no
+    /// other format is sent so; its decoder looks into it. A TGA begins with no signature: its header must have no
+    /// other meaning.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if let known = Self.signatures.first(where: { bytes.starts(with: $0.bytes) }) {
             self = known.format
@@ -35,8 +36,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
-    /// The first bytes of formats that begin with a signature. A TIFF's states the order of its bytes, and whether it is a BigTIFF,
-    /// whose offsets have 8 bytes.
+    /// The first bytes of formats that begin with a signature. A TIFF's states the order of its bytes, and whether it
+    /// is a BigTIFF, whose offsets have 8 bytes.
     private static let signatures: [(format: ImageFormat, bytes: [UInt8])] = [
         (.jpeg, [0xFF, 0xD8, 0xFF]), (.png, [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]),
         (.gif, Array("GIF87a".utf8)), (.gif, Array("GIF89a".utf8)),
@@ -47,8 +48,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         (.tiff, [0x49, 0x49, 43, 0, 8, 0]), (.tiff, [0x4D, 0x4D, 0, 43, 0, 8]),
     ]
 
-    /// Returns the format of the pixels in a box structure (ISO/IEC 14496-12). The major brand says it or, if that is not one of
-    /// these, any compatible brand, of which AV1 comes first. A file that states no codec (`mif1`) is left to libheif.
+    /// Returns the format of the pixels in a box structure (ISO/IEC 14496-12). The major brand says it or, if that is
+    /// not one of these, any compatible brand, of which AV1 comes first. A file that states no codec (`mif1`) is left
+    /// to libheif.
     private static func formatOfBrands(_ bytes: some Collection<UInt8>) -> ImageFormat? {
         guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return nil }
         let size = bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
@@ -66,7 +68,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     /// The most bytes of the box with the brands that are read: 256 brands.
     private static let brandBytes = 16 + 4 * 256
 
-    /// The format of the pixels that a brand states, of ISO/IEC 23008-12 and, from `MiHB` on, the profiles of ISO/IEC 23000-22.
+    /// The format of the pixels that a brand states, of ISO/IEC 23008-12 and, from `MiHB` on, the profiles of ISO/IEC
+    /// 23000-22.
     private static func format(ofBrand brand: String) -> ImageFormat? {
         switch brand {
         case "avif", "avis": .avif
@@ -75,8 +78,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
-    /// Returns the format of a simple header: each byte that has few values must have one of them, because some of these
-    /// formats have two bytes of a signature or none.
+    /// Returns the format of a simple header: each byte that has few values must have one of them, because some of
+    /// these formats have two bytes of a signature or none.
     private static func formatOfHeader(_ bytes: [UInt8]) -> ImageFormat? {
         let number = { (place: Int) in Int(bytes[place]) | Int(bytes[place + 1]) << 8 }
         if bytes.starts(with: "qoif".utf8) { return .qoi }

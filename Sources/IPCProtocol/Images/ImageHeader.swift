@@ -36,7 +36,8 @@ package struct ImageHeader: Hashable, Sendable {
         self.frameCount = frameCount
     }
 
-    /// Returns the number of frames of a result. All that can be encoded of several images that are no animation are the first.
+    /// Returns the number of frames of a result. All that can be encoded of several images that are no animation are
+    /// the first.
     package func count(of frames: FrameSelection, as encoding: Encoding?) -> Int {
         encoding != nil && !format.hasAnimations ? 1 : frames.count(of: frameCount)
     }

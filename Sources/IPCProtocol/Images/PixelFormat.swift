@@ -34,8 +34,8 @@ public enum AlphaMode: String, CaseIterable, Sendable {
     case opaque = "none"
 }
 
-/// The shape of an image in memory: rows from the top, without padding. Sizes in bytes are those of pixels with alpha, unless a
-/// format is stated.
+/// The shape of an image in memory: rows from the top, without padding. Sizes in bytes are those of pixels with alpha,
+/// unless a format is stated.
 public struct PixelGeometry: Hashable, Sendable {
     /// The maximum width and height in pixels.
     public static let maximumSide = 65_535

@@ -2,8 +2,8 @@ import JSONCoding
 
 /// The part of an image that `cover` keeps, and the place of an image on the canvas of a `pad` step.
 public enum Position: Hashable, Sendable {
-    /// A focal point in shares of the width and the height, 0 … 1 each. `cover` keeps it as near to the middle of the result as
-    /// the image reaches; `pad` divides the free canvas in this ratio.
+    /// A focal point in shares of the width and the height, 0 … 1 each. `cover` keeps it as near to the middle of the
+    /// result as the image reaches; `pad` divides the free canvas in this ratio.
     case focus(x: Double, y: Double)
     /// The part with the most entropy, as libvips finds it.
     case entropy

@@ -1,8 +1,8 @@
 /// The beginning of an XML file up to its first element, which is `svg` in an SVG.
 enum SVGBeginning {
-    /// Returns whether the first element that begins in `bytes` is `svg`, with or without a prefix. A byte order mark, the XML
-    /// declaration, other processing instructions, comments and a document type may precede it. The encoding is UTF-16, or one in
-    /// which markup is ASCII.
+    /// Returns whether the first element that begins in `bytes` is `svg`, with or without a prefix. A byte order mark,
+    /// the XML declaration, other processing instructions, comments and a document type may precede it. The encoding is
+    /// UTF-16, or one in which markup is ASCII.
     static func matches(_ bytes: some Collection<UInt8>) -> Bool {
         guard begins(bytes) else { return false }
         var rest = text(Array(bytes))[...]

@@ -21,8 +21,8 @@ public struct Transform: Hashable, Sendable {
     package var height: Int?
     /// The way to fit the image into the box.
     package var fit: Fit
-    /// The maximum number of bytes of pixels of the scaled result, all frames included; a larger one is scaled down, aspect
-    /// ratio kept. Nil: no limit.
+    /// The maximum number of bytes of pixels of the scaled result, all frames included; a larger one is scaled down,
+    /// aspect ratio kept. Nil: no limit.
     package var byteLimit: Int?
     /// The bytes of a pixel.
     package var pixelFormat: PixelFormat
@@ -45,8 +45,9 @@ public struct Transform: Hashable, Sendable {
     /// The metadata blocks that follow the pixels.
     package var metadata: MetadataKinds
 
-    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, without alpha
-    /// there is no mode of it, with alpha there is no background, and no step and no position is without effect.
+    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter,
+    /// without alpha there is no mode of it, with alpha there is no background, and no step and no position is without
+    /// effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, background: Color = .white,
@@ -110,10 +111,11 @@ public struct Transform: Hashable, Sendable {
         package var beforeSteps: PixelGeometry { search?.size ?? scaled }
     }
 
-    /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. A vector image has no pixels to
-    /// enlarge: it is rendered in any size. Sizes are rounded to whole pixels, at least 1.
+    /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. A vector image has no
+    /// pixels to enlarge: it is rendered in any size. Sizes are rounded to whole pixels, at least 1.
     ///
-    /// - Throws: `too-many-pixels` when a side would exceed 65,535 pixels; `bad-request` when the crop leaves the source.
+    /// - Throws: `too-many-pixels` when a side would exceed 65,535 pixels; `bad-request` when the crop leaves the
+    ///   source.
     package func checkedPlan(
         for source: PixelGeometry, frameCount: Int = 1, isVector: Bool = false
     ) throws(WireError) -> Plan {
@@ -230,8 +232,8 @@ public struct Transform: Hashable, Sendable {
         )
     }
 
-    /// Returns the largest part of `source` with the aspect ratio of `shape`, in which the focal point is as near to the middle as
-    /// the source reaches.
+    /// Returns the largest part of `source` with the aspect ratio of `shape`, in which the focal point is as near to
+    /// the middle as the source reaches.
     private static func part(
         of source: PixelGeometry, withAspectOf shape: PixelGeometry, around focus: (x: Double, y: Double)
     ) -> Plan.Crop {
@@ -247,8 +249,9 @@ public struct Transform: Hashable, Sendable {
             height: height)
     }
 
-    /// The transform as one word, for file names and digests. Equal transforms have equal words, and so have those that differ in
-    /// `acceptsDamage`, `prefersPreview` and `metadata` only, because no file has a damaged image, a preview or metadata.
+    /// The transform as one word, for file names and digests. Equal transforms have equal words, and so have those that
+    /// differ in `acceptsDamage`, `prefersPreview` and `metadata` only, because no file has a damaged image, a preview
+    /// or metadata.
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"

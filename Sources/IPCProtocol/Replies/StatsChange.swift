@@ -1,4 +1,5 @@
-// Figures that follow from others. They are computed with saturation, because other software may listen at the broker's socket.
+// Figures that follow from others. They are computed with saturation, because other software may listen at the broker's
+// socket.
 
 extension StatsReport {
     /// The outcomes of `get`s that took no load of their own.
@@ -25,7 +26,8 @@ extension StatsReport {
     /// The share of the answered `get`s that were hits; nil when none was answered.
     package var hitRatio: Double? { Self.share(sum(Self.hits), of: sum(Self.answered)) }
 
-    /// Whether the report has the figures of all users: only then it states the broker's open descriptors, of which there are some.
+    /// Whether the report has the figures of all users: only then it states the broker's open descriptors, of which
+    /// there are some.
     package var isComplete: Bool { self[.openDescriptors] > 0 }
 }
 
@@ -50,8 +52,8 @@ package struct StatsChange {
     /// Whether the period began with the broker.
     package let isSinceStart: Bool
 
-    /// Creates the period until `now`, which began `seconds` ago with `before`. Without `before`, and when a broker that was
-    /// started since then has made `now`, it began with the broker.
+    /// Creates the period until `now`, which began `seconds` ago with `before`. Without `before`, and when a broker
+    /// that was started since then has made `now`, it began with the broker.
     package init(to now: StatsReport, from before: StatsReport? = nil, seconds: Double = 0) {
         self.now = now
         isSinceStart = before.map { $0[.uptimeSeconds] > now[.uptimeSeconds] || $0[.requests] > now[.requests] } ?? true
@@ -70,7 +72,8 @@ package struct StatsChange {
         StatsReport.share(count(StatsReport.hits), of: count(StatsReport.answered))
     }
 
-    /// Whether over a tenth of the decodings of the period, ten at least, have repeated the work for images that were evicted shortly before.
+    /// Whether over a tenth of the decodings of the period, ten at least, have repeated the work for images that were
+    /// evicted shortly before.
     package var isMemoryTooSmall: Bool {
         let decodes = count([.decodes])
         return decodes >= 10 && StatsReport.share(count([.remadeAfterEviction]), of: decodes) ?? 0 > 0.1
@@ -89,7 +92,8 @@ package struct StatsChange {
         }
     }
 
-    /// A quantile of the durations of the period in microseconds, interpolated within its bucket; nil without a duration.
+    /// A quantile of the durations of the period in microseconds, interpolated within its bucket; nil without a
+    /// duration.
     package func quantile(_ share: Double, _ name: StatsReport.Distribution) -> Double? {
         let counts = buckets(name)
         let total = counts.reduce(0.0) { $0 + Double($1) }

@@ -37,8 +37,8 @@ extension StatsReport {
         case shared
         /// The read of a local file.
         case file
-        /// The parts of a transfer: the look-up of the name, the connection, its TLS handshake, the wait for the response's
-        /// first byte, and the rest of it.
+        /// The parts of a transfer: the look-up of the name, the connection, its TLS handshake, the wait for the
+        /// response's first byte, and the rest of it.
         case dns, connect, tls
         case firstByte = "first-byte"
         case body
@@ -46,7 +46,8 @@ extension StatsReport {
         case identify
         /// The parts of a decoding: the codec with colour conversion, scaling, the steps, encoding, and sealing.
         case codec, scale, steps, encode, seal
-        /// The work between the last event of a request and its reply with an image, except for hits by a repeated text.
+        /// The work between the last event of a request and its reply with an image, except for hits by a repeated
+        /// text.
         case reply
     }
 
@@ -59,8 +60,8 @@ extension StatsReport {
         public var count = 0
         /// Their sum in microseconds.
         public var sumMicroseconds = 0
-        /// The number of durations in each bucket: at index n those below 2^n microseconds that are in no earlier one. Buckets
-        /// after the last one that is not empty are absent.
+        /// The number of durations in each bucket: at index n those below 2^n microseconds that are in no earlier one.
+        /// Buckets after the last one that is not empty are absent.
         public var buckets: [Int] = []
 
         /// Creates an empty histogram.

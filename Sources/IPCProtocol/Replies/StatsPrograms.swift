@@ -1,6 +1,7 @@
 package import JSONCoding
 
-// The programs whose requests are counted by themselves. Their names are a closed set, so that no client can add a row or a label.
+// The programs whose requests are counted by themselves. Their names are a closed set, so that no client can add a row
+// or a label.
 
 extension StatsReport {
     /// A program between the broker and clients of another interface.

@@ -6,14 +6,15 @@ public enum ClientMessage: Equatable, Sendable {
     /// The protocol version that this package implements.
     public static let protocolVersion = 1
 
-    /// Opens the conversation; optional and repeatable. With `validity` it requests the validity page; with `segments` the
-    /// connection maps segments.
+    /// Opens the conversation; optional and repeatable. With `validity` it requests the validity page; with `segments`
+    /// the connection maps segments.
     case hello(id: Int, client: String?, validity: Bool = false, segments: Bool = false)
     /// Requests an image.
     case get(GetRequest)
     /// Cancels a pending `get`.
     case cancel(id: Int, request: Int)
-    /// Changes a pending `get` or `prefetch`: its priority, or with `detach` that its downloads go on although the client leaves.
+    /// Changes a pending `get` or `prefetch`: its priority, or with `detach` that its downloads go on although the
+    /// client leaves.
     case update(id: Int, request: Int, priority: GetOptions.Priority?, detach: Bool)
     /// Releases one lease of each buffer.
     case release(buffers: [Int])

@@ -22,8 +22,8 @@ extension GetOptions {
         let totalTimeoutMs: Int32
     }
 
-    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, terms, a crop, steps or a position, a
-    /// background, a range of frames, metadata, or a number that no broker accepts.
+    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, terms, a crop,
+    /// steps or a position, a background, a range of frames, metadata, or a number that no broker accepts.
     package var plain: Plain? {
         if !headers.isEmpty || credentials != nil || cacheKey != nil || preset != nil || terms != nil
             || variant.edits != nil || variant.background != .white || !metadata.isEmpty

@@ -212,8 +212,8 @@ public struct GetOptions: Equatable, Sendable {
     /// Whether the reply states where the time went.
     public var trace = false
 
-    /// The maximum age in seconds of a cached response that answers the request, as `max-age` of a request (RFC 9111, section
-    /// 5.2.1.1); nil: as its origin permits.
+    /// The maximum age in seconds of a cached response that answers the request, as `max-age` of a request (RFC 9111,
+    /// section 5.2.1.1); nil: as its origin permits.
     public var maxAgeSeconds: Int? {
         get { terms?.maxAgeSeconds }
         set { terms = RequestTerms(maxAgeSeconds: newValue, retries: retries, alternatives: alternatives) }

@@ -27,8 +27,8 @@ extension LocalFile: FieldList {
 }
 
 extension Fields {
-    /// The source of an image: a URL, or a file whose descriptor comes with the message. Reading `url` and `fds` together is an
-    /// error.
+    /// The source of an image: a URL, or a file whose descriptor comes with the message. Reading `url` and `fds`
+    /// together is an error.
     mutating func source(_ url: inout SourceURL, _ file: inout LocalFile?) {
         if isReading, has("fds"), !has("url") { file = .blank }
         if var source = file {

@@ -1,8 +1,8 @@
 package import HTTPValues
 import JSONCoding
 
-/// The fields of a request that let it end sooner: at least one of them. A reference, because most requests have none and are
-/// copied often.
+/// The fields of a request that let it end sooner: at least one of them. A reference, because most requests have none
+/// and are copied often.
 package final class RequestTerms: Equatable, Sendable {
     /// The maximum age of a cached response in seconds; nil: as its origin permits.
     package let maxAgeSeconds: Int?

@@ -7,7 +7,8 @@ public struct AnimationFrame: Sendable {
     public let index: Int
     /// How long it is shown, in milliseconds.
     public let delayMs: Int
-    /// The part of the animation that it belongs to. Its `reply` has the size of a frame, and how often the animation is played.
+    /// The part of the animation that it belongs to. Its `reply` has the size of a frame, and how often the animation
+    /// is played.
     public let part: BrokerImage
     private let position: Int
 
@@ -27,8 +28,9 @@ public struct AnimationFrame: Sendable {
     }
 }
 
-/// The frames of an animation, once from the first to the last, however many there are. The iterator holds at most two parts of it: the
-/// one that is shown, and the next, which is requested meanwhile. A part has at most 8 MiB, or one frame.
+/// The frames of an animation, once from the first to the last, however many there are. The iterator holds at most two
+/// parts of it: the one that is shown, and the next, which is requested meanwhile. A part has at most 8 MiB, or one
+/// frame.
 public struct AnimationFrames: AsyncSequence, Sendable {
     public typealias Element = AnimationFrame
 

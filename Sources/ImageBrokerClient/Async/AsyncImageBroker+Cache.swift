@@ -3,8 +3,8 @@ public import IPCProtocol
 public import LinuxSystem
 public import SharedCache
 
-// The cache: queries, prefetching, storing and removing. All methods throw `ClientError`, and `CancellationError` when the task
-// is cancelled; a request of an administrator is refused to others with `forbidden`.
+// The cache: queries, prefetching, storing and removing. All methods throw `ClientError`, and `CancellationError` when
+// the task is cancelled; a request of an administrator is refused to others with `forbidden`.
 extension AsyncImageBroker {
     /// Queries whether the image at `url` is cached, in which tier, and whether it is fresh.
     ///
@@ -24,13 +24,14 @@ extension AsyncImageBroker {
         try await perform(.query(file, options))
     }
 
-    /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one. Continues
-    /// after URLs that fail.
+    /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one.
+    /// Continues after URLs that fail.
     ///
     /// - Parameters:
     ///   - urls: the URLs, in the order in which they are loaded.
     ///   - options: how to load them; the delivery has no effect, because no image is delivered.
-    ///   - progress: called with the numbers of URLs loaded, failed and in all; not after every URL if they are loaded fast.
+    ///   - progress: called with the numbers of URLs loaded, failed and in all; not after every URL if they are loaded
+    ///     fast.
     /// - Returns: the numbers of URLs loaded and failed.
     /// - Throws: `ClientError`: `refused` with `cancelled` when an administrator cancelled it; `CancellationError`.
     nonisolated(nonsending) public func prefetch(
@@ -64,8 +65,8 @@ extension AsyncImageBroker {
         return (done, failed)
     }
 
-    /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later requests of
-    /// this user for `url` get it; requests of all users when an administrator stores it.
+    /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later
+    /// requests of this user for `url` get it; requests of all users when an administrator stores it.
     ///
     /// - Parameters:
     ///   - bytes: the encoded image; they are copied.
@@ -88,8 +89,8 @@ extension AsyncImageBroker {
         try await perform(.store(file, as: try Self.source(url), contentType: contentType))
     }
 
-    /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find them:
-    /// one in their form at full size gets this very buffer, others get variants made of it.
+    /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find
+    /// them: one in their form at full size gets this very buffer, others get variants made of it.
     ///
     /// - Parameters:
     ///   - pixels: the layout of the rows in `buffer`, which may have at most 64 KiB besides them.
@@ -121,7 +122,8 @@ extension AsyncImageBroker {
         try await perform(.remove(try Self.source(url)))
     }
 
-    /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals removed.
+    /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals
+    /// removed.
     ///
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func remove(_ file: FileDescriptor) async throws -> Int {
@@ -181,14 +183,14 @@ extension AsyncImageBroker {
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func cancelAll() async throws { try await perform(.cancelAll) }
 
-    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong, none
-    /// does, and the error is `bad-request`.
+    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong,
+    /// none does, and the error is `bad-request`.
     ///
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func reload() async throws -> ReloadReport { try await perform(.reload) }
 
-    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images in
-    /// memory. If it cannot, the broker goes on as before.
+    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images
+    /// in memory. If it cannot, the broker goes on as before.
     ///
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func upgrade() async throws { try await perform(.upgrade) }

@@ -13,15 +13,15 @@ internal import SharedCache
 /// All requests share one connection, however many tasks make them, and the broker answers each when it is ready. The
 /// connection is opened with the first request. One thread of its own receives; no thread waits for a single request.
 ///
-/// - **Cancellation.** A request of a task that is cancelled throws `CancellationError` at once, and the broker stops the
-///   work if nobody else waits for it.
-/// - **Restarts.** If the broker exits, the next request connects again. Requests in flight are sent once more over the new
-///   connection, and throw `ClientError.connectionLost` if that one is lost, too.
-/// - **Kept images.** Images that are requested again stay mapped. As long as the broker's validity page says that a request
-///   would get the same image again, it is returned without a message to the broker and without suspension.
+/// - **Cancellation.** A request of a task that is cancelled throws `CancellationError` at once, and the broker stops
+///   the work if nobody else waits for it.
+/// - **Restarts.** If the broker exits, the next request connects again. Requests in flight are sent once more over the
+///   new connection, and throw `ClientError.connectionLost` if that one is lost, too.
+/// - **Kept images.** Images that are requested again stay mapped. As long as the broker's validity page says that a
+///   request would get the same image again, it is returned without a message to the broker and without suspension.
 ///
-/// When the last references to the broker and to its images in segments are released, the connection is closed. Images stay
-/// valid. A connection belongs to the process that opened it: after `fork`, the child makes another broker.
+/// When the last references to the broker and to its images in segments are released, the connection is closed. Images
+/// stay valid. A connection belongs to the process that opened it: after `fork`, the child makes another broker.
 public final class AsyncImageBroker: Sendable {
     let engine: Engine
     let path: String?
@@ -53,8 +53,8 @@ public final class AsyncImageBroker: Sendable {
     /// - Parameters:
     ///   - url: an `http` or `https` URL.
     ///   - width: the width of the box in pixels; nil for that of `options`.
-    ///   - height: the height of the box in pixels; nil for that of `options`. With one of the two, the other follows from the
-    ///     aspect ratio; with neither, the image has its full size.
+    ///   - height: the height of the box in pixels; nil for that of `options`. With one of the two, the other follows
+    ///     from the aspect ratio; with neither, the image has its full size.
     ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: the form of the image, and how to load it.
     /// - Returns: the image. Its lease is released with the object.
@@ -68,8 +68,9 @@ public final class AsyncImageBroker: Sendable {
         return try await finalImage(try get(url, options))
     }
 
-    /// Returns the image that `image(at:)` would return without a message to the broker: one that was loaded with the same options
-    /// before, and that is still what the broker would return. For code that draws and cannot wait. Takes about 0.1 µs.
+    /// Returns the image that `image(at:)` would return without a message to the broker: one that was loaded with the
+    /// same options before, and that is still what the broker would return. For code that draws and cannot wait. Takes
+    /// about 0.1 µs.
     ///
     /// - Parameters:
     ///   - url: an `http` or `https` URL.
@@ -88,9 +89,8 @@ public final class AsyncImageBroker: Sendable {
     /// Loads the image in the file at `path`, which this process opens for reading.
     ///
     /// - Parameters:
-    ///   - path: the path of a regular file; of a swift-system `FilePath`, its `string`. Opening it may wait for its file system;
-    ///     on one that may hang, open it elsewhere and use
-    ///     ``image(in:name:width:height:fit:options:)``.
+    ///   - path: the path of a regular file; of a swift-system `FilePath`, its `string`. Opening it may wait for its
+    ///     file system; on one that may hang, open it elsewhere and use ``image(in:name:width:height:fit:options:)``.
     ///   - width: the width of the box in pixels; nil for that of `options`.
     ///   - height: the height of the box in pixels; nil for that of `options`.
     ///   - fit: how the image fits the box; nil for that of `options`.
@@ -174,7 +174,8 @@ public final class AsyncImageBroker: Sendable {
         return engine.submit { updates in
             let request = Request(
                 { .get(GetRequest(id: $0, file: LocalFile(name: name), options: options)) }, descriptors: [file],
-                // By its identity as of now: if it is changed before the broker sees it, this identity never comes back.
+                // By its identity as of now: if it is changed before the broker sees it, this identity never comes
+                // back.
                 keepAs: file.identityText.map { ($0, options.withoutReports) }, updates: updates,
                 accepts: \.isOfImage)
             requests?.note(request)

@@ -1,8 +1,8 @@
 public import IPCProtocol
 
 extension AsyncImageBroker {
-    /// Subscribes to events of this user's requests, for administrators of all requests. They come over a connection of their
-    /// own, which is closed when the iterator and the sequence are released.
+    /// Subscribes to events of this user's requests, for administrators of all requests. They come over a connection of
+    /// their own, which is closed when the iterator and the sequence are released.
     ///
     /// - Parameters:
     ///   - names: the kinds of events.

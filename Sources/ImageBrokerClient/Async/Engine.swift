@@ -5,8 +5,8 @@ internal import SystemValues
 /// The connection of an `AsyncImageBroker`. Any thread sends; a thread of the engine receives. It starts with the first
 /// request, and ends when the connection is lost and no request is in flight, or by `close`.
 ///
-/// Requests that were in flight when the connection was lost are sent once more, over a new connection. An engine that was
-/// connected waits up to `reconnectMs` for the broker to come back; otherwise the first failure counts.
+/// Requests that were in flight when the connection was lost are sent once more, over a new connection. An engine that
+/// was connected waits up to `reconnectMs` for the broker to come back; otherwise the first failure counts.
 final class Engine: Sendable {
     private let path: String?
     private let reconnectMs: Int
@@ -33,8 +33,8 @@ final class Engine: Sendable {
         return image
     }
 
-    /// Sends a request without waiting. Returns its replies. When the stream is dropped, or the task that waits for it is
-    /// cancelled, the request is cancelled.
+    /// Sends a request without waiting. Returns its replies. When the stream is dropped, or the task that waits for it
+    /// is cancelled, the request is cancelled.
     ///
     /// - Parameters:
     ///   - limit: the number of replies that are kept for a slow consumer; older ones are dropped.

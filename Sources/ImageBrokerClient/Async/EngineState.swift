@@ -52,7 +52,8 @@ struct EngineState {
 
     // MARK: Requests
 
-    /// Sends a request, or queues it until the broker has answered. Returns whether the engine's thread is to be started.
+    /// Sends a request, or queues it until the broker has answered. Returns whether the engine's thread is to be
+    /// started.
     mutating func submit(_ request: Request) throws(ClientError) -> Bool {
         if isClosed { throw .connectionLost }
         if session != nil, hello == nil {
@@ -150,7 +151,8 @@ struct EngineState {
         return (isWriting, min(max(0, due.microseconds(since: now) / 1000 + 1), pause ?? .max))
     }
 
-    /// Receives the available bytes and sends the queued ones. Returns the effects, and the reason if the connection has ended.
+    /// Receives the available bytes and sends the queued ones. Returns the effects, and the reason if the connection
+    /// has ended.
     mutating func advance(isReadable: Bool) -> (effects: [Effect], end: ClientError?) {
         var end: ClientError?
         do throws(ClientError) {

@@ -2,13 +2,14 @@ public import IPCProtocol
 public import LinuxSystem
 
 extension AsyncImageBroker {
-    /// Loads the image at `url`, and reports on the way: progress, a cached image before it is revalidated, and the image as far as
-    /// it has been downloaded. Each iterator of the sequence makes a request; breaking the loop cancels it.
+    /// Loads the image at `url`, and reports on the way: progress, a cached image before it is revalidated, and the
+    /// image as far as it has been downloaded. Each iterator of the sequence makes a request; breaking the loop cancels
+    /// it.
     ///
     /// - Parameters:
     ///   - url: an `http` or `https` URL.
-    ///   - options: the form of the image, and how to load it. `progressive` requests partial images; `staleFirst` with `cache`
-    ///     = `noCache` requests a preview from the cache. Progress is always reported.
+    ///   - options: the form of the image, and how to load it. `progressive` requests partial images; `staleFirst` with
+    ///     `cache` = `noCache` requests a preview from the cache. Progress is always reported.
     /// - Returns: the updates, the last of which is `final`.
     public func load(_ url: String, options: GetOptions = GetOptions()) -> ImageUpdates {
         ImageUpdates(broker: self, source: .url(url), options: options)
@@ -56,14 +57,14 @@ public struct ImageUpdates: AsyncSequence, Sendable {
         (self.broker, self.source, self.options) = (broker, source, options)
     }
 
-    /// Changes the priority of the requests of its iterators, as far as they are pending: of an image that comes into view, for
-    /// example. Needs the addition `update`.
+    /// Changes the priority of the requests of its iterators, as far as they are pending: of an image that comes into
+    /// view, for example. Needs the addition `update`.
     public func setPriority(_ priority: GetOptions.Priority) {
         broker.engine.change(requests.all, priority: priority, detach: false)
     }
 
-    /// Lets the downloads of its iterators, as far as they are pending, go on for the cache when the loops are broken or the broker's
-    /// client is released. Needs the addition `update`.
+    /// Lets the downloads of its iterators, as far as they are pending, go on for the cache when the loops are broken
+    /// or the broker's client is released. Needs the addition `update`.
     public func detach() { broker.engine.change(requests.all, priority: nil, detach: true) }
 
     /// Makes the request with the first call of `next`.

@@ -40,7 +40,8 @@ package struct Animation: Equatable {
         package var size: PixelGeometry? { PixelGeometry(width: width, height: height) }
     }
 
-    /// Creates an animation without frames. With `toleratesDamage` a file of which frames are missing consists of the others.
+    /// Creates an animation without frames. With `toleratesDamage` a file of which frames are missing consists of the
+    /// others.
     package init(toleratesDamage: Bool = false) { self.toleratesDamage = toleratesDamage }
 
     /// The canvas size, which may be zero or exceed the limits.

@@ -103,6 +103,7 @@ extension WireError {
 }
 
 extension PixelFormat {
-    /// The codecs' constant for the byte order in which rows are decoded and processed: four bytes a pixel until they are written.
+    /// The codecs' constant for the byte order in which rows are decoded and processed: four bytes a pixel until they
+    /// are written.
     package var codecOrder: codec_order { self == .bgra8 ? CODEC_BGRA : CODEC_RGBA }
 }

@@ -14,7 +14,8 @@ package protocol ImageDecoder {
     var skipsRows: Bool { get }
     /// Whether any part of the image can be decoded at any size, without a loss: it consists of shapes.
     var renders: Bool { get }
-    /// Whether all sizes of `size(keeping:)` are stored in the file, so that one as large as the result is as good as a larger one.
+    /// Whether all sizes of `size(keeping:)` are stored in the file, so that one as large as the result is as good as a
+    /// larger one.
     var storesSizes: Bool { get }
     /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
     /// after the image's limits are checked. Throws `truncated` if nothing can be shown yet; `unsupported-format` if

@@ -20,7 +20,8 @@ struct PreviewDecoder: ImageDecoder {
         (self.preview, header, self.metadata) = (preview, image.header, metadata)
     }
 
-    /// Whether a size is smaller than that of the image, with its aspect ratio: a side may be rounded by a pixel either way.
+    /// Whether a size is smaller than that of the image, with its aspect ratio: a side may be rounded by a pixel either
+    /// way.
     static func isSmaller(_ size: PixelGeometry, than full: PixelGeometry) -> Bool {
         guard size.width < full.width, size.height < full.height else { return false }
         let height = Double(full.height) * Double(size.width) / Double(full.width)

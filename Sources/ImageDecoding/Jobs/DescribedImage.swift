@@ -6,8 +6,8 @@ struct DescribedImage {
     let plan: DecodePlan
     let blocks: [UInt8]
 
-    /// Reads the header of `source`. Of the formats, only JPEG can be described by a part of the file: its metadata precede the
-    /// pixels.
+    /// Reads the header of `source`. Of the formats, only JPEG can be described by a part of the file: its metadata
+    /// precede the pixels.
     init(_ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]) throws(WireError) {
         let (codec, opened) = try EncodedImage.open(source, for: job, codecs)
         guard !source.isPart || codec?.format == .jpeg else {

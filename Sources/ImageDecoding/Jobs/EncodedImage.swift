@@ -33,17 +33,19 @@ struct EncodedImage {
     private let color: ColorConversion
     private let encoding: Encoding?
     private let wantsPlaceholder: Bool
-    /// The decoder with which a job for the next frames may go on; nil where damage is accepted, or where no range was requested.
+    /// The decoder with which a job for the next frames may go on; nil where damage is accepted, or where no range was
+    /// requested.
     private let opened: OpenedImage?
     /// Nil unless the job accepts damage.
     private let attempt: Attempt?
     private let blocks: [UInt8]
-    /// The job of an image whose preview is decoded: without it, if the preview turns out to be damaged. Nil for the image itself.
+    /// The job of an image whose preview is decoded: without it, if the preview turns out to be damaged. Nil for the
+    /// image itself.
     private let withoutPreview: Attempt?
     private let headerMicroseconds: Int
 
-    /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same result as
-    /// without this; only after its failure follows a second one, which decodes as much as possible.
+    /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same
+    /// result as without this; only after its failure follows a second one, which decodes as much as possible.
     private struct Attempt {
         let source: ImageSource
         var job: DecodeJob
@@ -62,8 +64,8 @@ struct EncodedImage {
 
     var ignoresProfile: Bool { color.ignoresProfile }
 
-    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area. If the job's frames follow
-    /// those that `earlier` has decoded, it goes on with that.
+    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area. If the job's
+    /// frames follow those that `earlier` has decoded, it goes on with that.
     init(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec],
         conversions: ColorConversions = ColorConversions(), after earlier: OpenedImage? = nil
@@ -223,7 +225,8 @@ struct EncodedImage {
         return smallest.flatMap { PreviewDecoder($0, of: image) }
     }
 
-    /// Opens a decoder of the requested frames, and finds the frames of an animation. There is no codec of stored pixels.
+    /// Opens a decoder of the requested frames, and finds the frames of an animation. There is no codec of stored
+    /// pixels.
     static func open(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
     ) throws(WireError) -> (ImageCodec?, ImageCodec.Opened) {
@@ -235,7 +238,8 @@ struct EncodedImage {
         return (codec, try codec.open(source, job))
     }
 
-    /// The decoder with which a job for the next frames may go on, once these are decoded, if it holds at most `mostBytes`.
+    /// The decoder with which a job for the next frames may go on, once these are decoded, if it holds at most
+    /// `mostBytes`.
     func opened(holdingAtMost mostBytes: Int) -> OpenedImage? { plan.workingBytes <= mostBytes ? opened : nil }
 
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
@@ -321,7 +325,8 @@ struct EncodedImage {
         return result
     }
 
-    /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
+    /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first
+    /// frame.
     private func decode(
         with decoder: any ImageDecoder, to output: PixelStore, at offset: Int, isFirst: Bool = true,
         _ clock: DecodeClock
@@ -378,11 +383,12 @@ struct EncodedImage {
         try decoder.decode(transform.pixelFormat, at: size, into: &sink)
     }
 
-    /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
+    /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the
+    /// source.
     static let baseBytes = 4 << 20
 
-    /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole` because of the
-    /// placeholder and the part is not.
+    /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole`
+    /// because of the placeholder and the part is not.
     private static func renderedPart(
         of plan: Transform.Plan, _ decoder: any ImageDecoder, in stored: PixelGeometry, isWhole: Bool
     ) -> Transform.Plan.Crop? {
@@ -394,9 +400,9 @@ struct EncodedImage {
         return isWhole && !isAll ? nil : part
     }
 
-    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates; no filter if that is the
-    /// result. The codec scales down only to twice the result's sides, because its box filter aliases and the Lanczos filter does
-    /// not. The part of the decoded image that the filter takes is nil for all of it.
+    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates; no filter if
+    /// that is the result. The codec scales down only to twice the result's sides, because its box filter aliases and
+    /// the Lanczos filter does not. The part of the decoded image that the filter takes is nil for all of it.
     private static func scaling(
         by plan: Transform.Plan, _ area: Crop?, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
     ) -> (DecodedSize, Scaling?, Crop?) {

@@ -124,8 +124,8 @@ package final class ImageSource {
     /// The least bytes to release at once, because a call takes 1 to 2 µs.
     package static let releaseStep = 128 << 10
 
-    /// The SHA-256 of the bytes, 64 hexadecimal digits. Of a mapped file, the pages are released as they are read, because
-    /// they would count towards this process's memory.
+    /// The SHA-256 of the bytes, 64 hexadecimal digits. Of a mapped file, the pages are released as they are read,
+    /// because they would count towards this process's memory.
     package var digest: String {
         var hash = SHA256()
         let count = unsafe bytes.count

@@ -71,7 +71,8 @@ final class JobLoop {
     /// How long an animation is kept for its next frames, and the most bytes that it holds meanwhile.
     private static let (placeMilliseconds, mostPlaceBytes) = (5000 as Int32, 32 << 20)
 
-    /// The file of a result: a place in the memory for results, or the descriptor that has come. Nil without that memory.
+    /// The file of a result: a place in the memory for results, or the descriptor that has come. Nil without that
+    /// memory.
     private func output(at place: ResultPlace?, _ descriptor: FileDescriptor?) -> ResultFile? {
         (place == nil ? descriptor : memory).map { ResultFile(file: $0, place: place) }
     }
@@ -83,8 +84,8 @@ final class JobLoop {
         return try ImageSource(reading: file)
     }
 
-    /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other image, and of a
-    /// broken one, only the digest is reported: the broker has it decoded as usual then.
+    /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other
+    /// image, and of a broken one, only the digest is reported: the broker has it decoded as usual then.
     private func identify(_ job: Int, _ file: FileDescriptor?, _ early: EarlyDecode?, into output: ResultFile?) throws {
         do {
             let source = try source(file)
@@ -165,8 +166,8 @@ final class JobLoop {
         try channel.sendMessage(DecodeReport.finished(job: job.id, result))
     }
 
-    /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round trip
-    /// to the broker takes as long as decoding a small image.
+    /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round
+    /// trip to the broker takes as long as decoding a small image.
     private static let unconfirmedMemory = 8 << 20
 
     /// Waits for the buffer to fill, or for a refusal.

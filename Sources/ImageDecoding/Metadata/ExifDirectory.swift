@@ -2,8 +2,8 @@ import IPCProtocol
 
 /// The directories of an EXIF block: the image's, and that of its thumbnail. Its functions are given the block again.
 ///
-/// EXIF is a TIFF structure: its header of 8 bytes contains the byte order and the offset of the first directory (IFD), which
-/// consists of a count and entries of 12 bytes. Offsets have 32 bits, so no sum of them overflows an Int.
+/// EXIF is a TIFF structure: its header of 8 bytes contains the byte order and the offset of the first directory (IFD),
+/// which consists of a count and entries of 12 bytes. Offsets have 32 bits, so no sum of them overflows an Int.
 package struct ExifDirectory {
     package let order: ByteOrder
     /// The place of the image's directory.
@@ -54,7 +54,8 @@ package struct ExifDirectory {
         return nil
     }
 
-    /// The value of an entry that is one short (type 3) or long (4). Some writers use a long where the standard has a short.
+    /// The value of an entry that is one short (type 3) or long (4). Some writers use a long where the standard has a
+    /// short.
     private func value(of tag: Int, in directory: Int, _ block: Span<UInt8>) -> Int? {
         guard let entry = entry(tag, in: directory, block) else { return nil }
         switch block.integer(at: entry + 2, bytes: 2, order) {

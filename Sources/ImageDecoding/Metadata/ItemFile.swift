@@ -1,5 +1,5 @@
-/// The items of a HEIC or AVIF (ISO/IEC 14496-12, section 8.11; ISO/IEC 23008-12) besides its pixels: metadata blocks and
-/// thumbnails. Invalid parts are left out.
+/// The items of a HEIC or AVIF (ISO/IEC 14496-12, section 8.11; ISO/IEC 23008-12) besides its pixels: metadata blocks
+/// and thumbnails. Invalid parts are left out.
 package struct ItemFile {
     private var primary: (identifier: Int, place: Int, width: Int)?
     private var exif: [Range<Int>] = []
@@ -44,7 +44,8 @@ package struct ItemFile {
         return details
     }
 
-    /// Returns a copy of the file whose primary item is a thumbnail of the one that it has; nil for a longer file than `most` bytes.
+    /// Returns a copy of the file whose primary item is a thumbnail of the one that it has; nil for a longer file than
+    /// `most` bytes.
     package func copy(of source: ImageSource, showing thumbnail: Int, most: Int) -> [UInt8]? {
         guard let primary, let found = thumbnails.first(where: { $0.identifier == thumbnail }),
             unsafe source.bytes.count <= most, primary.width == 4 || thumbnail < 1 << 16

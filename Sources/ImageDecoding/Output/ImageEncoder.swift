@@ -60,15 +60,16 @@ struct ImageEncoder {
         return length
     }
 
-    /// Returns an upper estimate of the bytes that encoding an animation holds: twelve canvases (libwebpmux 1.2), and the encoded frames
-    /// twice, of which noise takes 2.2 bytes for each pixel.
+    /// Returns an upper estimate of the bytes that encoding an animation holds: twelve canvases (libwebpmux 1.2), and
+    /// the encoded frames twice, of which noise takes 2.2 bytes for each pixel.
     static func workingBytes(ofAnimation geometry: PixelGeometry, frames: Int) -> Int {
         13 * geometry.bytes + frames * (5 * geometry.pixels + (1 << 10)) + (1 << 20)
     }
 
-    /// Encodes the frames of an animation, which `next` makes in `raster` one after the other, to the beginning of `output`, and
-    /// returns the number of encoded bytes, of which there are at most `mostBytes`. Throws the error of `next`;
-    /// `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels; `out-of-memory`; `internal`.
+    /// Encodes the frames of an animation, which `next` makes in `raster` one after the other, to the beginning of
+    /// `output`, and returns the number of encoded bytes, of which there are at most `mostBytes`. Throws the error of
+    /// `next`; `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels; `out-of-memory`;
+    /// `internal`.
     func encodeAnimation(
         _ timing: AnimationTiming, in raster: PixelMemory, to output: ResultFile, mostBytes: Int,
         next: () throws(WireError) -> Void

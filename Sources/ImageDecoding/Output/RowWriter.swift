@@ -3,8 +3,8 @@ import IPCProtocol
 
 /// The last sink: applies the orientation, packs rows to the result's pixel format, and writes them to their place.
 ///
-/// Writes to a memfd with `pwrite` instead of a mapping because that allocates pages faster, reports a lack of memory as
-/// an error instead of a SIGBUS, and leaves no writable mapping that would prevent sealing.
+/// Writes to a memfd with `pwrite` instead of a mapping because that allocates pages faster, reports a lack of memory
+/// as an error instead of a SIGBUS, and leaves no writable mapping that would prevent sealing.
 struct RowWriter: RowSink {
     /// The size before the orientation is applied.
     private let stored: PixelGeometry

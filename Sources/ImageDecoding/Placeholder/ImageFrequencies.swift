@@ -11,7 +11,8 @@ struct ImageFrequencies {
     /// Rows of `count`, the lowest frequencies first.
     private var coefficients: [SIMD4<Double>]
 
-    /// Transforms an image of cells, four numbers each. The numbers of a cell are multiplied by its column's and its row's factor.
+    /// Transforms an image of cells, four numbers each. The numbers of a cell are multiplied by its column's and its
+    /// row's factor.
     init(of cells: [Double], columnFactors: [Double], rowFactors: [Double]) {
         let (width, height) = (columnFactors.count, rowFactors.count)
         precondition(cells.count == width * height * 4)
@@ -27,7 +28,8 @@ struct ImageFrequencies {
     /// The coefficient of a horizontal and a vertical frequency.
     subscript(x: Int, y: Int) -> SIMD4<Double> { coefficients[y * Self.count + x] }
 
-    /// The frequencies with other channels. `change` is linear but for a constant, which `constant` multiplies: 1 in the mean, else 0.
+    /// The frequencies with other channels. `change` is linear but for a constant, which `constant` multiplies: 1 in
+    /// the mean, else 0.
     func mapped(_ change: (_ channels: SIMD4<Double>, _ constant: Double) -> SIMD4<Double>) -> ImageFrequencies {
         var result = self
         for place in coefficients.indices {
@@ -36,7 +38,8 @@ struct ImageFrequencies {
         return result
     }
 
-    /// The frequencies of the image as shown: sides may be swapped, and a mirrored side changes the sign of its odd frequencies.
+    /// The frequencies of the image as shown: sides may be swapped, and a mirrored side changes the sign of its odd
+    /// frequencies.
     func shown(_ orientation: Orientation) -> ImageFrequencies {
         if orientation == .upright { return self }
         let (mirrorsX, mirrorsY) = orientation.isMirrored
@@ -50,8 +53,8 @@ struct ImageFrequencies {
         return result
     }
 
-    /// For each of as many places as there are factors, its factor times the cosines of the lowest frequencies, divided by the number
-    /// of places.
+    /// For each of as many places as there are factors, its factor times the cosines of the lowest frequencies, divided
+    /// by the number of places.
     private static func waves(_ factors: [Double]) -> [Double] {
         let cosines = cosines[factors.count]
         return cosines.indices.map { cosines[$0] * factors[$0 / count] / Double(factors.count) }

@@ -34,8 +34,8 @@ struct ColorFunctions {
     }
 }
 
-/// A function of red, green, blue, alpha and 255: a row of factors for each resulting channel. The matrices are those of the
-/// W3C's Filter Effects Module Level 1, section 9 and its chapter about shorthands; they apply to sRGB values.
+/// A function of red, green, blue, alpha and 255: a row of factors for each resulting channel. The matrices are those
+/// of the W3C's Filter Effects Module Level 1, section 9 and its chapter about shorthands; they apply to sRGB values.
 private struct ColorMatrix {
     private var rows: [[Float]] = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
     private var isBackground = false

@@ -1,8 +1,8 @@
 import Glibc
 import IPCProtocol
 
-/// The search for the part of an image that its contents decide, by the algorithms of libvips 8 (`vips_smartcrop`; `attention` is
-/// adapted there from smartcrop.js). All frames of an animation have the part of the first.
+/// The search for the part of an image that its contents decide, by the algorithms of libvips 8 (`vips_smartcrop`;
+/// `attention` is adapted there from smartcrop.js). All frames of an animation have the part of the first.
 struct PartSearch {
     let size: PixelGeometry
 
@@ -33,7 +33,8 @@ struct PartSearch {
 
     // MARK: Entropy
 
-    /// Removes slices from the side with less entropy until the size is reached, in eight steps on the side that loses most.
+    /// Removes slices from the side with less entropy until the size is reached, in eight steps on the side that loses
+    /// most.
     private static func richest(_ size: PixelGeometry, in raster: Raster) -> (left: Int, top: Int) {
         var (left, top) = (0, 0)
         var (width, height) = (raster.geometry.width, raster.geometry.height)
@@ -56,8 +57,8 @@ struct PartSearch {
         return (left, top)
     }
 
-    /// Returns a number that grows with the entropy of the channels' values, for parts with equal numbers of pixels. Colour is
-    /// premultiplied.
+    /// Returns a number that grows with the entropy of the channels' values, for parts with equal numbers of pixels.
+    /// Colour is premultiplied.
     private static func entropy(of raster: Raster, _ columns: Range<Int>, _ rows: Range<Int>) -> Double {
         var counts = [Int](repeating: 0, count: 4 * 256)
         let stride = raster.geometry.stride
@@ -89,7 +90,8 @@ struct PartSearch {
         return Scaling(source: geometry, result: grid, crop: whole, isLight: false)
     }
 
-    /// Centres the part over the highest score: edges, skin colours and saturated colours, blurred in proportion to the part.
+    /// Centres the part over the highest score: edges, skin colours and saturated colours, blurred in proportion to the
+    /// part.
     private static func mostStriking(
         _ size: PixelGeometry, in raster: Raster, _ order: PixelFormat
     ) throws(WireError) -> (left: Int, top: Int) {
@@ -128,7 +130,8 @@ struct PartSearch {
         }
     }
 
-    /// Returns the scores, blurred by a Gaussian whose weights are whole twentieths of the largest and end below a fifth of it.
+    /// Returns the scores, blurred by a Gaussian whose weights are whole twentieths of the largest and end below a
+    /// fifth of it.
     private static func blurred(_ scores: [Double], sigma: Double) -> [Double] {
         let weight = { (distance: Int) in exp(-Double(distance * distance) / (2 * sigma * sigma)) }
         let reach = (0..<Int(8 * sigma)).last { weight($0) >= 0.2 } ?? 0

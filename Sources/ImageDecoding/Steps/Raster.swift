@@ -100,8 +100,8 @@ struct Raster {
     func write(to sink: inout some RowSink) throws(WireError) { unsafe try sink.takeWhole(memory.bytes, geometry) }
 }
 
-/// The share of each pixel that is inside a rectangle with round corners: exact along a row, and the mean of several lines of a
-/// row.
+/// The share of each pixel that is inside a rectangle with round corners: exact along a row, and the mean of several
+/// lines of a row.
 private struct RoundedCorners {
     private let width, height: Int
     private let radius: Double

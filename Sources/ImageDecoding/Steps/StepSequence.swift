@@ -1,7 +1,7 @@
 import IPCProtocol
 
-/// The steps of a transform in the order of their execution: functions of single pixels that are applied to rows as they come,
-/// and then those that need the whole image.
+/// The steps of a transform in the order of their execution: functions of single pixels that are applied to rows as
+/// they come, and then those that need the whole image.
 struct StepSequence {
     let colors: ColorFunctions?
     /// Whether the image may be transparent after those, and after all steps.

@@ -53,7 +53,8 @@ struct WarmUp {
         }
     }
 
-    /// Sends the orders of a job, runs it, and receives its reports, to the last one. Returns false if they cannot be sent.
+    /// Sends the orders of a job, runs it, and receives its reports, to the last one. Returns false if they cannot be
+    /// sent.
     private func order(_ orders: (DecodeOrder, [FileDescriptor])...) throws -> Bool {
         for (order, descriptors) in orders { try broker.enqueue(order, descriptors: descriptors) }
         guard try broker.flush() else { return false }

@@ -13,8 +13,8 @@ public final class FileDescriptor: Sendable {
     /// Takes ownership of an open descriptor.
     public convenience init(owning raw: Int32) { self.init(owning: raw, disposal: nil) }
 
-    /// Takes ownership of an open descriptor. `disposal`, if given, closes it: closing one that another process has made may
-    /// take a time of that process's choice.
+    /// Takes ownership of an open descriptor. `disposal`, if given, closes it: closing one that another process has
+    /// made may take a time of that process's choice.
     package init(owning raw: Int32, disposal: (@Sendable (Int32) -> Void)?) {
         self.raw = raw
         self.disposal = disposal
@@ -25,8 +25,8 @@ public final class FileDescriptor: Sendable {
     /// Closes a descriptor that no object owns.
     package static func close(raw: Int32) { Glibc.close(raw) }
 
-    /// Whether the file is in memory (a memfd, or a file of a tmpfs), so that no call on it waits for a disk or for another
-    /// process. Asking does not wait either, because only such files have seals.
+    /// Whether the file is in memory (a memfd, or a file of a tmpfs), so that no call on it waits for a disk or for
+    /// another process. Asking does not wait either, because only such files have seals.
     package var hasSeals: Bool { clinux_get_seals(raw) >= 0 }
 
     /// Whether the file consists of huge pages (hugetlbfs).
@@ -68,8 +68,8 @@ public final class FileDescriptor: Sendable {
         try open(path, O_RDWR | O_NONBLOCK)
     }
 
-    /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when its
-    /// file was removed or replaced by another.
+    /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when
+    /// its file was removed or replaced by another.
     package static func open(programAt path: String) throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open_program(path) })
     }
@@ -136,12 +136,13 @@ public final class FileDescriptor: Sendable {
         return flags >= 0 && flags & clinux_path_flag() == 0 && flags & O_ACCMODE != O_WRONLY
     }
 
-    /// The number of the file's device, without asking a server or another process; 0 for an unknown one. It is not that of
-    /// `FileSystem.Status`.
+    /// The number of the file's device, without asking a server or another process; 0 for an unknown one. It is not
+    /// that of `FileSystem.Status`.
     package var rememberedDevice: UInt64 { clinux_remembered_device(raw) }
 
-    /// The identity of the file and of its contents as text, without asking a server or another process: it changes with each change
-    /// of a file in a local file system. Nil for other files than regular ones that are open for reading.
+    /// The identity of the file and of its contents as text, without asking a server or another process: it changes
+    /// with each change of a file in a local file system. Nil for other files than regular ones that are open for
+    /// reading.
     package var identityText: String? {
         guard isOpenForReading else { return nil }
         let text = unsafe String(unsafeUninitializedCapacity: 192) { text in
@@ -262,8 +263,8 @@ public final class FileDescriptor: Sendable {
         try retrying("fcntl") { fcntl(raw, F_SETFL, flags | O_NONBLOCK) }
     }
 
-    /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file, and shows each part to `inspect`. Returns the number
-    /// of bytes copied.
+    /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file, and shows each part to `inspect`.
+    /// Returns the number of bytes copied.
     @discardableResult
     package func copy(
         _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0,
@@ -286,8 +287,8 @@ public final class FileDescriptor: Sendable {
         return copied
     }
 
-    /// Writes what `source` brings from its present position to its end, at the present position; false when that is more than
-    /// `limit` bytes. Pipes and terminals are possible too.
+    /// Writes what `source` brings from its present position to its end, at the present position; false when that is
+    /// more than `limit` bytes. Pipes and terminals are possible too.
     package func appendAll(of source: FileDescriptor, upTo limit: Int) throws(SystemError) -> Bool {
         var copied = 0
         try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in

@@ -76,8 +76,8 @@ package enum FileSystem {
         return names
     }
 
-    /// Opens a file for reading that others may have put there. Symbolic links fail (`ELOOP`), and a pipe does not block
-    /// the call.
+    /// Opens a file for reading that others may have put there. Symbolic links fail (`ELOOP`), and a pipe does not
+    /// block the call.
     package static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     }

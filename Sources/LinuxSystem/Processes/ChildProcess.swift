@@ -13,9 +13,10 @@ package final class ChildProcess {
     package private(set) var peakBytes = 0
     private var exit: ProcessExit?
 
-    /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if
-    /// given, as descriptor 4. Everything else is closed except standard output and error. With `program`, the file behind that
-    /// descriptor (`FileDescriptor.open(programAt:)`) is started, unless it is a script, and `path` is only its name.
+    /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and
+    /// `more`, if given, as descriptor 4. Everything else is closed except standard output and error. With `program`,
+    /// the file behind that descriptor (`FileDescriptor.open(programAt:)`) is started, unless it is a script, and
+    /// `path` is only its name.
     package init(
         _ program: FileDescriptor? = nil, path: String, arguments: [String], environment: [String] = [],
         control: FileDescriptor, more: FileDescriptor? = nil
@@ -120,8 +121,8 @@ package final class ChildProcess {
     private static func note(_ pid: pid_t) { if adoptsOrphans { own.withLock { _ = $0.insert(pid) } } }
     private static func forget(_ pid: pid_t) { if adoptsOrphans { own.withLock { _ = $0.remove(pid) } } }
 
-    /// Reaps exited children that this process has not started: the orphans of a container in which it is process 1. Returns
-    /// false while an own child is to be reaped first.
+    /// Reaps exited children that this process has not started: the orphans of a container in which it is process 1.
+    /// Returns false while an own child is to be reaped first.
     package static func reapStrangers() -> Bool {
         let own = own.withLock { Array($0) }
         while true {

@@ -11,9 +11,10 @@ package enum CurrentProcess {
     /// Raises the soft limit of descriptors to the hard limit, and returns it.
     package static func raiseDescriptorLimit() -> Int { clinux_raise_descriptor_limit() }
 
-    /// Asks the kernel to run this thread soon after each wake-up, for a short time (`sched_setattr`, Linux 6.12 or later):
-    /// it then need not wait until a process that computes has used up its time slice. The share of the processor stays the
-    /// same, and children do not inherit it. A failure is ignored, because everything works without.
+    /// Asks the kernel to run this thread soon after each wake-up, for a short time (`sched_setattr`, Linux 6.12 or
+    /// later): it then need not wait until a process that computes has used up its time slice. The share of the
+    /// processor stays the same, and children do not inherit it. A failure is ignored, because everything works
+    /// without.
     package static func preferShortTimeSlices() { _ = clinux_shorten_time_slice(100_000) }
 
     /// Opens `/dev/null` as each standard stream that is closed, so that no other file gets its number.

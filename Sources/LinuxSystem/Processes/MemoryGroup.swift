@@ -94,8 +94,8 @@ package struct MemoryGroup: Equatable {
     }
 }
 
-/// A trigger of the kernel's (PSI) that fires when processes wait for memory for a fifth of two seconds, at most once in two
-/// seconds.
+/// A trigger of the kernel's (PSI) that fires when processes wait for memory for a fifth of two seconds, at most once
+/// in two seconds.
 package struct MemoryPressure {
     let descriptor: FileDescriptor
 

@@ -1,6 +1,7 @@
 internal import CLinux
 
-/// The service manager that has started this process: what it hands over, and what it is told (sd_listen_fds(3), sd_notify(3)).
+/// The service manager that has started this process: what it hands over, and what it is told (sd_listen_fds(3),
+/// sd_notify(3)).
 package enum ServiceManager {
     package struct UnusableSocket: Error, CustomStringConvertible {
         package let description: String
@@ -60,8 +61,8 @@ package enum ServiceManager {
         return handover
     }
 
-    /// Tells the service manager about this process's state, in the words of sd_notify(3), with a descriptor if given. Returns
-    /// whether it was told; false without a service manager.
+    /// Tells the service manager about this process's state, in the words of sd_notify(3), with a descriptor if given.
+    /// Returns whether it was told; false without a service manager.
     @discardableResult
     package static func notify(_ state: String, _ descriptor: FileDescriptor? = nil) -> Bool {
         guard let path = CurrentProcess.environment("NOTIFY_SOCKET"), !path.isEmpty else { return false }
@@ -76,7 +77,8 @@ package enum ServiceManager {
         return min(count, mostDescriptors)
     }
 
-    /// The time within which the service manager expects a sign of life each time, in milliseconds; nil if it expects none.
+    /// The time within which the service manager expects a sign of life each time, in milliseconds; nil if it expects
+    /// none.
     package static var watchdogMilliseconds: Int? {
         guard let text = CurrentProcess.environment("WATCHDOG_USEC"), let microseconds = Int(text), microseconds > 0
         else { return nil }

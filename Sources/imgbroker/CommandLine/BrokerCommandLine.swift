@@ -14,8 +14,8 @@ enum BrokerCommandLine {
     /// The settings of a broker that is to serve; nil when something else is wanted.
     var settings: Settings? { if case .serve(let settings) = self { settings } else { nil } }
 
-    /// Reads the arguments after the program's name, the environment, and the configuration file: `usualFile` or the usual
-    /// one if it exists and no other is named.
+    /// Reads the arguments after the program's name, the environment, and the configuration file: `usualFile` or the
+    /// usual one if it exists and no other is named.
     static func read(
         _ words: some Sequence<String>, environment: (String) -> String? = CurrentProcess.environment,
         usualFile: String? = nil

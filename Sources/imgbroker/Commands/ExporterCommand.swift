@@ -1,6 +1,7 @@
 import ImageBrokerClient
 
-/// `imgbroker exporter`: shows the broker's figures over HTTP. It becomes another program, so that this one needs no HTTP server.
+/// `imgbroker exporter`: shows the broker's figures over HTTP. It becomes another program, so that this one needs no
+/// HTTP server.
 enum ExporterCommand {
     static let purpose = """
         Shows the figures of a running broker over HTTP: a dashboard at /, metrics for Prometheus at /metrics, and at /health

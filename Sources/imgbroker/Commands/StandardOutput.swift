@@ -3,8 +3,8 @@ import SystemValues
 
 /// Standard output. A command that cannot print its result has failed.
 enum StandardOutput {
-    /// Writes lines, or ends the process with status 1 and a line on standard error. Deceptive characters are escaped, as
-    /// URLs and messages come from other users and from origins.
+    /// Writes lines, or ends the process with status 1 and a line on standard error. Deceptive characters are escaped,
+    /// as URLs and messages come from other users and from origins.
     static func write(_ lines: String) {
         do {
             try CurrentProcess.writeToStandardOutput(lines.escapingDeceptiveInLines)

@@ -10,8 +10,8 @@ enum TerminalGraphics: Equatable {
     /// Characters with two pixels each.
     case halfBlocks(trueColor: Bool)
 
-    /// Asks a terminal for both kinds of graphics: a query of kitty's protocol, and one of the primary device attributes,
-    /// which every terminal answers last.
+    /// Asks a terminal for both kinds of graphics: a query of kitty's protocol, and one of the primary device
+    /// attributes, which every terminal answers last.
     static let query = "\u{1B}_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\u{1B}\\\u{1B}[c"
     /// The milliseconds in which a terminal answers, also over a slow connection.
     static let patience = 500

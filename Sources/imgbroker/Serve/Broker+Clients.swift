@@ -57,8 +57,9 @@ extension Broker {
         return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
-    /// Connections that wait to be closed are not for long in the way. So while there are some, others wait in the backlog until the
-    /// last place but one is free: a user without connections is admitted to that, and refused the last one.
+    /// Connections that wait to be closed are not for long in the way. So while there are some, others wait in the
+    /// backlog until the last place but one is free: a user without connections is admitted to that, and refused the
+    /// last one.
     private var isFull: Bool {
         let lingering = receiver.lingering
         return clients.count + unread.left.count + lingering >= maximumClients - (lingering > 0 ? 1 : 0)
@@ -89,8 +90,8 @@ extension Broker {
         waitForTurn(client)
     }
 
-    /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the approximate
-    /// time, and is advanced.
+    /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the
+    /// approximate time, and is advanced.
     func receive(from client: ClientConnection, at now: inout Instant) {
         if client.isPaused, !client.isInsideMessage { return }
         if client.hasMore { return takeFrames(from: client, at: &now) }
@@ -300,8 +301,8 @@ extension Broker {
 
     // MARK: Arriving bytes
 
-    /// Reserves room for bytes that a client is sending. Each message counts for at least a longest frame, because it takes
-    /// a descriptor too.
+    /// Reserves room for bytes that a client is sending. Each message counts for at least a longest frame, because it
+    /// takes a descriptor too.
     private func take(_ bytes: Int, ofArrivingFor client: ClientConnection) throws(WireError) {
         giveBackArriving(of: client)
         let amount = max(bytes, Frame.maximumLength)
@@ -457,8 +458,8 @@ extension Broker {
         }
     }
 
-    /// Disconnects clients that have accepted nothing for a while. No event would ever report one that has sent its own end
-    /// of the connection over it and has exited.
+    /// Disconnects clients that have accepted nothing for a while. No event would ever report one that has sent its own
+    /// end of the connection over it and has exited.
     func disconnectBlocked() {
         for id in blocked {
             guard let client = clients[id], let since = client.blockedSince else {

@@ -6,8 +6,8 @@ import SystemValues
 
 // Lines about single requests, at the level debug.
 extension Broker {
-    /// Logs a message that a client has sent. Those that are answered by their text, because they repeat an earlier one, have a
-    /// line for their answer alone.
+    /// Logs a message that a client has sent. Those that are answered by their text, because they repeat an earlier
+    /// one, have a line for their answer alone.
     func logRequest(_ event: Event) {
         let (client, message): (ClientID, ClientMessage)
         switch event {

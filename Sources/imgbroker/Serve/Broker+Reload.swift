@@ -8,7 +8,8 @@ import WorkerProtocol
 extension Broker {
     private static let readingMilliseconds = 5000
 
-    /// Reads the settings again and puts into force those that may change while the broker runs. If one is wrong, none changes.
+    /// Reads the settings again and puts into force those that may change while the broker runs. If one is wrong, none
+    /// changes.
     func reload(for requester: PendingReload.Requester) {
         announceReload()
         if pendingReload == nil {
@@ -21,7 +22,8 @@ extension Broker {
         }
     }
 
-    /// Tells the service manager that a reload has begun. It expects that after each `SIGHUP`, and `READY=1` after that.
+    /// Tells the service manager that a reload has begun. It expects that after each `SIGHUP`, and `READY=1` after
+    /// that.
     private func announceReload() {
         let microseconds = Instant.now.nanoseconds / 1000
         ServiceManager.notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
@@ -72,8 +74,8 @@ extension Broker {
         ServiceManager.notify("READY=1")
     }
 
-    /// Makes settings those of the shell and of the disk tier, and logs what has changed. Returns the state's part, which
-    /// is an event.
+    /// Makes settings those of the shell and of the disk tier, and logs what has changed. Returns the state's part,
+    /// which is an event.
     private func adopt(_ settings: Settings, _ read: ReloadReport) -> Reconfiguration {
         var report = read
         let (old, families) = (configuration, launcher.families)

@@ -39,15 +39,16 @@ extension Broker {
         return try launcher.start(kind)
     }
 
-    /// Starts the fork server and waits until it is ready, so that the first workers are its forks. No client is served yet; those of
-    /// the process whose place this one takes do not wait for a slow one.
+    /// Starts the fork server and waits until it is ready, so that the first workers are its forks. No client is served
+    /// yet; those of the process whose place this one takes do not wait for a slow one.
     func startForkServer(isTakingOver: Bool) {
         respawnForkServer()
         guard let server = forkServer, !server.waitUntilReady(milliseconds: isTakingOver ? 100 : 1000) else { return }
         if !isTakingOver { dropForkServer() }
     }
 
-    /// Replaces a fork server that has exited, unless it lived for less than a second: then another would not live longer.
+    /// Replaces a fork server that has exited, unless it lived for less than a second: then another would not live
+    /// longer.
     func replaceForkServer() {
         let now = Instant.now
         dropForkServer()
@@ -73,9 +74,9 @@ extension Broker {
         forkServer = nil
     }
 
-    /// Whether a worker is found exiting, so that it gets no `job`. Its exit is reported a millisecond later, and a spare may
-    /// be ready now. A worker that was heard just now is not looked at: the question costs more than handing over a small
-    /// image, and a job that is lost is done again.
+    /// Whether a worker is found exiting, so that it gets no `job`. Its exit is reported a millisecond later, and a
+    /// spare may be ready now. A worker that was heard just now is not looked at: the question costs more than handing
+    /// over a small image, and a job that is lost is done again.
     private func isExiting(_ worker: WorkerID, before job: JobID) -> Bool {
         guard let process = workers[worker], !process.wasHeard(at: iterationBegunAt), process.child.isEnding else {
             return false
@@ -92,7 +93,8 @@ extension Broker {
             // The product of a continued download exists already.
             var begun = job.resumption.flatMap { _ in products[id] }
             if begun?.descriptor?.isSealed == true {
-                // Its worker has died between the seal and the report. Nothing can be added to it, so the body is loaded anew.
+                // Its worker has died between the seal and the report. Nothing can be added to it, so the body is
+                // loaded anew.
                 (job.resumption, begun) = (nil, nil)
             }
             // A body that begins gets a file when its worker needs one.
@@ -195,8 +197,8 @@ extension Broker {
         }
     }
 
-    /// A product in a worker's memory, which the worker is given before its first use; nil where each result has a memfd, and without
-    /// room.
+    /// A product in a worker's memory, which the worker is given before its first use; nil where each result has a
+    /// memfd, and without room.
     private func regionProduct(of bytes: Int, on worker: WorkerProcess) -> Product? {
         guard configuration.limits.mostSegmentImageBytes > 0 else { return nil }
         if worker.memory == nil, let memory = try? WorkerMemory() {
@@ -217,8 +219,8 @@ extension Broker {
         }
     }
 
-    /// Sends an order, with `bytes` in place of its first descriptor. If no frame can hold it, `failure` states the event that ends
-    /// its job instead, because the worker would refuse a longer frame and exit.
+    /// Sends an order, with `bytes` in place of its first descriptor. If no frame can hold it, `failure` states the
+    /// event that ends its job instead, because the worker would refuse a longer frame and exit.
     func send(
         _ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil, to id: WorkerID,
         orElse failure: (WireError) -> Event? = { _ in nil }
@@ -302,7 +304,8 @@ extension Broker {
         }
     }
 
-    /// Receives what the process of the shared tier has answered by now, because what has not been answered will be late.
+    /// Receives what the process of the shared tier has answered by now, because what has not been answered will be
+    /// late.
     func hearTier() {
         guard let tier = workers.values.first(where: { $0.kind == .tier && !$0.hasEnded }) else { return }
         for _ in 0..<Self.mostReceptions where !receive(from: tier) { return }
@@ -452,8 +455,8 @@ extension Broker {
         try product.seal(size: size)
     }
 
-    /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and of
-    /// the right size: more would not be charged.
+    /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and
+    /// of the right size: more would not be charged.
     private func accept(
         _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
     ) -> Bool {
@@ -491,8 +494,8 @@ extension Broker {
             do {
                 try seal(id, size: result.bytes)
             } catch {
-                // It maps the buffer writable, which no decoder of ours does. The broker cannot wait until it unmaps it; the
-                // buffer goes with the worker.
+                // It maps the buffer writable, which no decoder of ours does. The broker cannot wait until it unmaps
+                // it; the buffer goes with the worker.
                 return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
             }
             handle(.decodeFinished(worker.id, id, result))

@@ -6,8 +6,8 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// The shell around the state: it turns the kernel's reports into events, and performs the actions they lead to. It has one
-/// thread, on which only the event queue waits; settings are read on another (`SettingsReading`).
+/// The shell around the state: it turns the kernel's reports into events, and performs the actions they lead to. It has
+/// one thread, on which only the event queue waits; settings are read on another (`SettingsReading`).
 final class Broker {
     enum Source: UInt64 {
         case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock, watchdog,
@@ -81,8 +81,8 @@ final class Broker {
     var iterations = LatencyHistogram()
     /// The durations of hits, from the frame to the queued reply.
     var hits = LatencyHistogram()
-    /// The durations from the event that answers a request with an image to the queued reply. Hits by a repeated text are counted in `hits`
-    /// alone.
+    /// The durations from the event that answers a request with an image to the queued reply. Hits by a repeated text
+    /// are counted in `hits` alone.
     var replies = LatencyHistogram()
     /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?

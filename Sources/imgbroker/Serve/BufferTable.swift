@@ -75,8 +75,8 @@ final class BufferTable {
 
     func unshare(_ id: BufferID) { if let memfd = shared.removeValue(forKey: id) { close(memfd) } }
 
-    /// A memfd with a buffer's bytes, for a buffer without one a new one that is not kept. Nil if there is no such buffer, or no memory or
-    /// descriptor for the memfd.
+    /// A memfd with a buffer's bytes, for a buffer without one a new one that is not kept. Nil if there is no such
+    /// buffer, or no memory or descriptor for the memfd.
     subscript(id: BufferID) -> FileDescriptor? {
         switch stored[id] {
         case nil: nil
@@ -113,7 +113,8 @@ final class BufferTable {
 
     /// Copies a product's bytes to a place in a segment, for which `move` has made room.
     ///
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl`, `fallocate` or `pread`. Then there is no such buffer.
+    /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl`, `fallocate` or `pread`. Then there is
+    ///   no such buffer.
     func place(_ product: Product?, as id: BufferID, bytes: Int, _ placement: Segments.Placement) throws(SystemError) {
         let (number, start) = (placement.place.segment, placement.place.offset)
         if let size = placement.newSegmentBytes { segments[number] = try Segment(size: size) }
@@ -126,8 +127,8 @@ final class BufferTable {
         stored[id] = .placed(Piece(placement.place, count: bytes))
     }
 
-    /// Copies images within segments. Returns those that could not be copied, for want of memory: there are no such buffers any
-    /// more, because others will have their places.
+    /// Copies images within segments. Returns those that could not be copied, for want of memory: there are no such
+    /// buffers any more, because others will have their places.
     func move(_ moves: [Segments.Move]) -> [BufferID] {
         moves.compactMap { move in
             guard case .placed(let piece) = stored[move.buffer], piece.place == move.from else { return nil }

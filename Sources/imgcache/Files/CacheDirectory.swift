@@ -46,8 +46,8 @@ struct CacheDirectory {
 
     // MARK: Opening
 
-    /// Makes the directory if it is missing, and locks it. `held` is the lock that this process already has, possibly on
-    /// a directory that was removed since. Reads file names only, no contents.
+    /// Makes the directory if it is missing, and locks it. `held` is the lock that this process already has, possibly
+    /// on a directory that was removed since. Reads file names only, no contents.
     func take(holding held: FileDescriptor?) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
         do throws(Obstacle) {
             try make()
@@ -230,8 +230,8 @@ struct CacheDirectory {
         ["", "-wal", "-shm", "-journal"].map { path + $0 }
     }
 
-    /// Whether a file of a database has another name too, as in a copy made of hard links. Writing to it would change the
-    /// copy, or a file that is no cache's.
+    /// Whether a file of a database has another name too, as in a copy made of hard links. Writing to it would change
+    /// the copy, or a file that is no cache's.
     static func isShared(database path: String) -> Bool {
         files(ofDatabase: path).contains { ((try? FileSystem.status(of: $0))?.links ?? 0) > 1 }
     }

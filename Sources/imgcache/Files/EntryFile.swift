@@ -67,8 +67,8 @@ struct EntryFile {
     private let contents: EntryBody
     let trailer: EntryTrailer
     let size: Int
-    /// The last known use, in milliseconds since 1970: of a file its modification time, of a small entry 0 where its database
-    /// has it.
+    /// The last known use, in milliseconds since 1970: of a file its modification time, of a small entry 0 where its
+    /// database has it.
     let modified: Int
     /// The row of a small entry in the own directory; nil for any other.
     let row: Int?
@@ -143,8 +143,8 @@ struct EntryFile {
         return bytes
     }
 
-    /// Copies the body and verifies its digest: to bytes for a frame, if `mayBeBytes` and it is small and in memory already, else to
-    /// a sealed buffer.
+    /// Copies the body and verifies its digest: to bytes for a frame, if `mayBeBytes` and it is small and in memory
+    /// already, else to a sealed buffer.
     func copyBody(mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         let file: FileDescriptor
         switch contents {
@@ -203,8 +203,8 @@ struct EntryFile {
 
     // MARK: Small entries
 
-    /// The bytes of a small entry: the first `trailer.bodySize` bytes of `body`, then the trailer and the footer. A raster's
-    /// digest is computed; an original's must equal its record's. Nil when these are more than `most` bytes.
+    /// The bytes of a small entry: the first `trailer.bodySize` bytes of `body`, then the trailer and the footer. A
+    /// raster's digest is computed; an original's must equal its record's. Nil when these are more than `most` bytes.
     static func encode(
         _ trailer: EntryTrailer, body: EntryBody, most: Int
     ) throws(EntryProblem) -> (trailer: EntryTrailer, bytes: [UInt8])? {

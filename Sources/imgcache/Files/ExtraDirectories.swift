@@ -1,7 +1,7 @@
 import DiskRecords
 
-/// Further cache directories, which are only read: entries are found by path, and never locked, written or indexed. They may be
-/// of another machine, so originals of single users are not found in them.
+/// Further cache directories, which are only read: entries are found by path, and never locked, written or indexed.
+/// They may be of another machine, so originals of single users are not found in them.
 struct ExtraDirectories {
     /// The directories in search order.
     let directories: [CacheDirectory]

@@ -1,7 +1,7 @@
 /// A database of the cache's entries: their names, sizes and times of last use. There are two of them.
 ///
-/// The index of the files can be lost at any time, because the files say everything except the times of use. The database of the
-/// small entries also holds their contents.
+/// The index of the files can be lost at any time, because the files say everything except the times of use. The
+/// database of the small entries also holds their contents.
 ///
 /// Writes are collected in a transaction that `commit` ends.
 final class CacheIndex {
@@ -56,8 +56,8 @@ final class CacheIndex {
     private var uses: [EntryKind: [Int: Int]] = [.originals: [:], .rasters: [:]]
     private let pageSize: Int
 
-    /// Opens or creates the index at `path`; ":memory:" stands for one without a file. `logBytes` is the size from which the
-    /// write-ahead log is moved to the index; it keeps no more for long.
+    /// Opens or creates the index at `path`; ":memory:" stands for one without a file. `logBytes` is the size from
+    /// which the write-ahead log is moved to the index; it keeps no more for long.
     init(path: String, logBytes: Int = 1 << 22, holdsContents: Bool = false) throws(SQLiteError) {
         connection = try SQLiteConnection(path: path)
         self.holdsContents = holdsContents
@@ -65,8 +65,8 @@ final class CacheIndex {
         // be a mapped file, and a process with a mapped file dies when the file is truncated.
         try connection.execute("PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;")
         try Self.refuseForeign(connection)
-        // Synchronous off: after a power failure the files restore the index. Contents are only in the database, so the log is
-        // synchronised before it is moved, and the database after that: some times a minute under load.
+        // Synchronous off: after a power failure the files restore the index. Contents are only in the database, so the
+        // log is synchronised before it is moved, and the database after that: some times a minute under load.
         try connection.execute(
             """
             PRAGMA auto_vacuum = \(holdsContents ? "INCREMENTAL" : "NONE");
@@ -121,14 +121,14 @@ final class CacheIndex {
             throw .mismatch("it has no version")
         }
         var sql = "BEGIN;"
-        // Column `word` is the file name. Rows are in order of insertion, so that the oldest, which are evicted first, share
-        // pages.
+        // Column `word` is the file name. Rows are in order of insertion, so that the oldest, which are evicted first,
+        // share pages.
         for kind in EntryKind.allCases {
             let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
             let common = "word TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created INTEGER NOT NULL"
             if holdsContents {
-                // Contents and times of use are apart from the rows: a use writes to a small table, whose pages are shared by
-                // many entries, and a find reads no row.
+                // Contents and times of use are apart from the rows: a use writes to a small table, whose pages are
+                // shared by many entries, and a find reads no row.
                 sql += """
                     CREATE TABLE \(kind)(\(common), digest TEXT NOT NULL\(more), id INTEGER PRIMARY KEY);
                     CREATE TABLE \(kind)_contents(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
@@ -327,8 +327,8 @@ final class CacheIndex {
         return connection.changes > 0
     }
 
-    /// Sets the last use of the rasters of an original with this digest to `time`, except those last used at `earliest` or
-    /// before.
+    /// Sets the last use of the rasters of an original with this digest to `time`, except those last used at `earliest`
+    /// or before.
     func touchRasters(ofDigest digest: String, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
         try writeUses()
         try begin()

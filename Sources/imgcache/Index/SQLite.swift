@@ -78,8 +78,8 @@ final class SQLiteConnection {
     /// The bytes of the longest value: more than a small entry, and than the longest text of a row.
     private static let longestValue: Int32 = 4 << 20
 
-    /// Lets SQLite do without locks and statistics, because this process has one thread, and use the paths of databases as they
-    /// are, with links: a database that is itself a link is not opened. No database must have been opened yet.
+    /// Lets SQLite do without locks and statistics, because this process has one thread, and use the paths of databases
+    /// as they are, with links: a database that is itself a link is not opened. No database must have been opened yet.
     static func configure() {
         _ = csqlite_use_one_thread()
         _ = csqlite_keep_paths()

@@ -1,7 +1,7 @@
 import LinuxSystem
 
-/// The small entries of a directory that cannot be written, or is another process's: the database is read as it was when its log
-/// was last moved to it, and opened again when its file has changed. Nothing is written or locked.
+/// The small entries of a directory that cannot be written, or is another process's: the database is read as it was
+/// when its log was last moved to it, and opened again when its file has changed. Nothing is written or locked.
 struct StillEntries {
     private let path: String
     private var file: FileSystem.Status?

@@ -15,8 +15,8 @@ struct ForgottenURLs {
     /// A creation time for new entries, at least `now`, that no order covers.
     func timeAfter(_ now: Int) -> Int { max(now, latest + 1) }
 
-    /// Marks entries of a URL as removed: those that are public or belong to `owner` (without an owner: all of them) and
-    /// were written until `time`. `hasFailed` marks an order whose files could not be removed.
+    /// Marks entries of a URL as removed: those that are public or belong to `owner` (without an owner: all of them)
+    /// and were written until `time`. `hasFailed` marks an order whose files could not be removed.
     mutating func insert(url: String, owner: UInt32?, at time: Int, hasFailed: Bool) {
         latest = max(latest, time)
         let failed = hasFailed || (orders[url] ?? []).contains { $0.owner == owner && $0.hasFailed }

@@ -1,7 +1,7 @@
 import LinuxSystem
 
-/// The progress of a comparison of the index with the files, which follows each start. It goes through the subdirectories in
-/// order of their names, one entry a step. See `Store.reconcile`.
+/// The progress of a comparison of the index with the files, which follows each start. It goes through the
+/// subdirectories in order of their names, one entry a step. See `Store.reconcile`.
 struct Reconciliation {
     enum Item {
         /// A file without a row, by its path below the directory of its kind.
@@ -30,8 +30,8 @@ struct Reconciliation {
     /// The entries of the present subdirectory that remain.
     private var items: [Item] = []
 
-    /// Does the next step in `directory`. `firstRow` returns the index's first file name of a kind that is not below another
-    /// name, `rows` its file names of a kind with a prefix.
+    /// Does the next step in `directory`. `firstRow` returns the index's first file name of a kind that is not below
+    /// another name, `rows` its file names of a kind with a prefix.
     mutating func next(
         in directory: CacheDirectory, firstRow: (EntryKind, String) -> String?, rows: (EntryKind, String) -> [String]
     ) -> Step {

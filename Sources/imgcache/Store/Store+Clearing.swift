@@ -5,7 +5,8 @@ import WorkerProtocol
 // Cleared entries count as removed at once. Their files are removed a few at a time, so that messages are answered in
 // between.
 extension Store {
-    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything. Without a job, it has no answer.
+    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything. Without a job, it has
+    /// no answer.
     func clear(job: Int?, olderThanSeconds seconds: Int?) {
         if obstacle?.isOutOfReach == true { return clears.answer(job: job) }
         if let seconds, seconds > 0 {
@@ -42,8 +43,8 @@ extension Store {
         }
     }
 
-    /// Replaces the database of small entries by an empty one if the order covers all of them. On a full disk no row could be
-    /// removed, because that needs room in the log.
+    /// Replaces the database of small entries by an empty one if the order covers all of them. On a full disk no row
+    /// could be removed, because that needs room in the log.
     private func clearSmall(usedUntil cutoff: Int) {
         guard let totals = small?.totals, totals.values.contains(where: { $0.entries > 0 }),
             let latest = withSmall({ (small) throws(SQLiteError) in try small.latestUse() }), latest <= cutoff

@@ -1,5 +1,5 @@
-// The entries of both kinds of storage, files and the database of small entries. An entry is in one of them, except between a
-// kill and the next reconciliation.
+// The entries of both kinds of storage, files and the database of small entries. An entry is in one of them, except
+// between a kill and the next reconciliation.
 extension Store {
     func total(_ kind: EntryKind) -> CacheIndex.Total {
         let (files, small) = (index?.totals[kind] ?? .init(), small?.totals[kind] ?? .init())

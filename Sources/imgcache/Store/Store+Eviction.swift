@@ -50,8 +50,8 @@ extension Store {
 
     // MARK: The size on disk
 
-    /// What may be on disk beyond the limits, apart from the logs of the databases: empty databases, directories, and files of
-    /// a fixed size.
+    /// What may be on disk beyond the limits, apart from the logs of the databases: empty databases, directories, and
+    /// files of a fixed size.
     private static let allowance = 2 << 20
     /// The bytes of free pages that stay in the database of small entries, to be used again: a fixed part, and a share.
     private static let sparePages = 1 << 20
@@ -59,7 +59,8 @@ extension Store {
     /// The bytes of free pages that are returned at once.
     private static let vacuumBytes = 1 << 18
 
-    /// The bytes on disk: files in blocks, a directory for each of the first files, and the databases without free pages.
+    /// The bytes on disk: files in blocks, a directory for each of the first files, and the databases without free
+    /// pages.
     private func bytesOnDisk() -> (used: Int, free: Int) {
         let files = (index?.totals ?? [:]).values
         let read = { (index: CacheIndex) throws(SQLiteError) in try index.databaseBytes() }
@@ -69,8 +70,8 @@ extension Store {
         return (files.reduce(0) { $0 + $1.bytes } + directories + rows.used + contents.used, contents.free)
     }
 
-    /// Evicts the least recently used entries while all files and databases together are over the limits: the size of an entry
-    /// leaves out its row, and its directory.
+    /// Evicts the least recently used entries while all files and databases together are over the limits: the size of
+    /// an entry leaves out its row, and its directory.
     private func endOverrun(until deadline: Instant) {
         let (limit, overflow) = options.totalLimit.addingReportingOverflow(Self.allowance)
         let hasLimit = !overflow

@@ -19,8 +19,9 @@ extension Store {
         return originals.map(\.key)
     }
 
-    /// Removes all originals with these digests, and their rasters. If that fails, and while there may be files that the index does not
-    /// know, it clears everything: unlike a URL, a digest cannot be compared with entries that come later.
+    /// Removes all originals with these digests, and their rasters. If that fails, and while there may be files that
+    /// the index does not know, it clears everything: unlike a URL, a digest cannot be compared with entries that come
+    /// later.
     func discard(digests: [String]) {
         guard obstacle?.isOutOfReach != true else { return }
         var allRemoved = reconciliation == nil

@@ -1,8 +1,8 @@
 import DiskRecords
 import WorkerProtocol
 
-// The keys are reported when the reconciliation has seen all files. When another index is opened later, files may have been
-// added that it does not know yet: the report is withdrawn until the next reconciliation is complete.
+// The keys are reported when the reconciliation has seen all files. When another index is opened later, files may have
+// been added that it does not know yet: the report is withdrawn until the next reconciliation is complete.
 extension Store {
     var hasKeysToReport: Bool { keyReport.isWithdrawn || keyReport.next != nil }
 

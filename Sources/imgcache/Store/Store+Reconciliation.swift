@@ -2,7 +2,8 @@ import LinuxSystem
 import SystemValues
 
 // Files that are not in the index are added, rows without a file are removed, and rows whose file has another size are
-// replaced (the process was killed after it had replaced the file and before it committed). Half-written files are removed.
+// replaced (the process was killed after it had replaced the file and before it committed). Half-written files are
+// removed.
 extension Store {
     func reconcile(until deadline: Instant) {
         while var state = reconciliation, Instant.now < deadline {
@@ -67,8 +68,8 @@ extension Store {
         withIndex { (index) throws(SQLiteError) in try index.remove(name) }
     }
 
-    /// Removes the older one of a file and a small entry with the same name: the process was killed after it had stored the
-    /// newer. Returns whether the file was removed.
+    /// Removes the older one of a file and a small entry with the same name: the process was killed after it had stored
+    /// the newer. Returns whether the file was removed.
     private func removeDuplicate(_ name: EntryName) -> Bool {
         guard let created = withSmall({ (small) throws(SQLiteError) in try small.created(name) }) ?? nil else {
             return false

@@ -5,8 +5,8 @@ import WorkerProtocol
 
 /// The disk tier: a directory of self-describing files with an index of them, and a database of small entries.
 ///
-/// Look-ups use the files and the database of small entries. The index determines the order of eviction, and may be lost at any
-/// time.
+/// Look-ups use the files and the database of small entries. The index determines the order of eviction, and may be
+/// lost at any time.
 final class Store {
     private(set) var options: StoreOptions
     let directory: CacheDirectory
@@ -425,8 +425,9 @@ final class Store {
 
     var hasPlausibleClock: Bool { WallClock.milliseconds >= Self.earliestTime }
 
-    /// Moves all times of use with the time of day, if that was set since the last check: a machine may start in 1970, and all
-    /// entries would seem old once its clock is right. The clock since the start of the machine counts suspensions, too.
+    /// Moves all times of use with the time of day, if that was set since the last check: a machine may start in 1970,
+    /// and all entries would seem old once its clock is right. The clock since the start of the machine counts
+    /// suspensions, too.
     func followClock() {
         let offset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
         let step = offset - clockOffset

@@ -1,6 +1,7 @@
 import IPCProtocol
 
-/// The metrics of a broker: its statistics as text for Prometheus. Labels have values of closed sets only: no URL, host or user.
+/// The metrics of a broker: its statistics as text for Prometheus. Labels have values of closed sets only: no URL, host
+/// or user.
 enum Metrics {
     static func text(of report: StatsReport?, server: String?) -> String {
         var text = PrometheusText()

@@ -18,8 +18,8 @@ struct PrometheusText {
         line("", labels.map { ($0, $1) }, "\(value)")
     }
 
-    /// Adds a histogram of the metric begun last. `bounds` are the upper bounds of the buckets, in the metric's unit; `counts` may
-    /// have one more element, that of larger values, or fewer.
+    /// Adds a histogram of the metric begun last. `bounds` are the upper bounds of the buckets, in the metric's unit;
+    /// `counts` may have one more element, that of larger values, or fewer.
     mutating func histogram(
         _ labels: KeyValuePairs<String, String>, bounds: [String], counts: [Int], total: Int, sum: String
     ) {

@@ -6,7 +6,8 @@ import LinuxSystem
 import SystemValues
 import WebServing
 
-/// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's connections.
+/// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's
+/// connections.
 final class Exporter: Sendable {
     /// The time for which the broker's statistics are given again, however many readers there are.
     private static let milliseconds = 200

@@ -4,8 +4,8 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// Decodes a small new image through the broker: its socket, its event loop, the receipt of descriptors and a decode worker must
-/// work for that. The caches are passed by. At most one image a second.
+/// Decodes a small new image through the broker: its socket, its event loop, the receipt of descriptors and a decode
+/// worker must work for that. The caches are passed by. At most one image a second.
 final class HealthCheck: Sendable {
     private struct State {
         var checkedAt: Instant?
@@ -58,7 +58,8 @@ final class HealthCheck: Sendable {
         do throws(ClientError) {
             return try decode(image, options, broker) == image.pixels
         } catch {
-            // With `only-presets`, a request without one is refused. A preset may not suit the image, e.g. crop it outside.
+            // With `only-presets`, a request without one is refused. A preset may not suit the image, e.g. crop it
+            // outside.
             guard case .refused(let refusal) = error, refusal.code == .forbidden else { throw error }
             var last = error
             for preset in try broker.hello(client: ProductVersion.product).presets.prefix(Self.mostPresets) {

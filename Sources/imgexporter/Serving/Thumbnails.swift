@@ -2,8 +2,8 @@ import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 
-/// Thumbnails of the last images that were downloaded, made by the broker of what it has cached. The broker gives this process's user
-/// only images that are shared by all users, and its own. URLs are not shown.
+/// Thumbnails of the last images that were downloaded, made by the broker of what it has cached. The broker gives this
+/// process's user only images that are shared by all users, and its own. URLs are not shown.
 final class Thumbnails: Sendable {
     static let count = 12
     /// The most thumbnails made for one reader's request.
@@ -51,8 +51,8 @@ final class Thumbnails: Sendable {
         }
     }
 
-    /// Makes at most two thumbnails of images that have come since the last call, and returns the numbers of all, the latest first.
-    /// So nothing is made while no reader asks, and little however often images come.
+    /// Makes at most two thumbnails of images that have come since the last call, and returns the numbers of all, the
+    /// latest first. So nothing is made while no reader asks, and little however often images come.
     func update() -> [Int] {
         turn.withLock { _ in
             for _ in 0..<Self.mostAtOnce {

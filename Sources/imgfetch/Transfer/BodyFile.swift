@@ -38,7 +38,8 @@ struct BodyFile: ~Copyable {
 
     mutating func reserve(_ count: Int) { if isInMemory { memory.reserveCapacity(count) } }
 
-    /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out why.
+    /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out
+    /// why.
     mutating func end() -> [UInt8]? {
         guard let file else {
             defer { memory = [] }

@@ -57,8 +57,8 @@ import WorkerProtocol
     func prepare(url: TransferURL, credentials: Credentials?, cookie: String?, headerLines: [String]) {
         unsafe errorText.pointee = 0
         unsafe ctransfer_set_text(raw, CURLOPT_URL, url.text)
-        // A connection for each transfer would be made before the first one has agreed on HTTP/2. Without TLS nothing is
-        // agreed on, and transfers would wait for the first answer.
+        // A connection for each transfer would be made before the first one has agreed on HTTP/2. Without TLS nothing
+        // is agreed on, and transfers would wait for the first answer.
         unsafe ctransfer_set_number(raw, CURLOPT_PIPEWAIT, url.scheme == "https" ? 1 : 0)
         unsafe ctransfer_set_text(raw, CURLOPT_REQUEST_TARGET, url.requestTarget(isForProxy: isThroughHTTPProxy))
         // Basic alone, so that the first request has it.
@@ -139,8 +139,8 @@ struct NetworkSettings: Sendable {
     /// Never freed, because each handle refers to it.
     private let bytes: UnsafeBufferPointer<UInt8>
 
-    /// A copy of `pem` and of the contents of the system's file, whose place the memory takes. The system's directory, in which
-    /// libcurl looks up certificates by their names, is used besides.
+    /// A copy of `pem` and of the contents of the system's file, whose place the memory takes. The system's directory,
+    /// in which libcurl looks up certificates by their names, is used besides.
     init(_ pem: String, systemFile: String?) {
         let text = Array((pem + "\n" + (systemFile ?? "")).utf8)
         let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: text.count)

@@ -1,7 +1,7 @@
 import SystemValues
 
-/// The least mean speed of a body, measured over periods of some seconds. An origin that sends a byte now and then never
-/// times out, and would occupy one of the few transfers to its host for as long as there are waiters.
+/// The least mean speed of a body, measured over periods of some seconds. An origin that sends a byte now and then
+/// never times out, and would occupy one of the few transfers to its host for as long as there are waiters.
 struct SpeedFloor: Equatable {
     /// The least mean speed, in bytes a second; 0 for no floor.
     var bytesPerSecond = 1000

@@ -89,9 +89,9 @@ import WorkerProtocol
     /// Whether libcurl holds received bytes back until there is a file.
     private(set) var isPaused = false
 
-    /// Prepares the first hop of `job`, whose body is continued in `descriptor`, if that is given. With a proxy, connections go
-    /// only to the proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
-    /// Throws `WireError` when the job is invalid.
+    /// Prepares the first hop of `job`, whose body is continued in `descriptor`, if that is given. With a proxy,
+    /// connections go only to the proxy's address and `policy` is not applied: the proxy decides which addresses may be
+    /// reached. Throws `WireError` when the job is invalid.
     init(
         _ job: FetchJob, body descriptor: FileDescriptor? = nil, policy: AddressPolicy, network: NetworkSettings,
         speedFloor: SpeedFloor = SpeedFloor()
@@ -384,8 +384,8 @@ import WorkerProtocol
 
     private func verdict(endedWith code: CURLcode) -> Verdict {
         if code != CURLE_OK {
-            // The origin had closed the kept connection. libcurl repeats such requests only so often, maybe on others of its kind
-            // (RFC 9112, section 9.3.1).
+            // The origin had closed the kept connection. libcurl repeats such requests only so often, maybe on others
+            // of its kind (RFC 9112, section 9.3.1).
             let isClosed = [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR].contains(code)
             if isClosed, !triedAddress, headers.isEmpty, !needsNewConnection {
                 needsNewConnection = true
@@ -433,8 +433,8 @@ import WorkerProtocol
     /// The size, in bytes, up to which a body that arrives at once needs no file.
     private static let smallBody = 64 << 10
 
-    /// Requests a file for the body that is being received; nil when it was requested before, or the body may be complete
-    /// soon.
+    /// Requests a file for the body that is being received; nil when it was requested before, or the body may be
+    /// complete soon.
     func takeFileRequest(now: Instant) -> FetchReport? {
         guard body.isInMemory, !hasRequestedFile, verdict == nil, headers.isComplete else { return nil }
         let isLarge = max(total ?? 0, body.received) > Self.smallBody

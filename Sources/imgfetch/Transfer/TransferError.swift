@@ -38,8 +38,8 @@ enum TransferError {
         // It may quote what the origin has sent.
         let detail = String(detail.prefix(longestDetail))
         let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
-        // Most of libcurl's messages about hosts and connections say it all. With C's search, because Swift's would bring two further
-        // libraries of the runtime into the package.
+        // Most of libcurl's messages about hosts and connections say it all. With C's search, because Swift's would
+        // bring two further libraries of the runtime into the package.
         if [.dnsFailed, .connectFailed].contains(wireCode), unsafe strstr(detail, host) != nil {
             return WireError(wireCode, "\(withoutFullStop(detail)).")
         }

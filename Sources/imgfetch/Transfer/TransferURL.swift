@@ -52,14 +52,15 @@ struct TransferURL: Equatable {
         // libcurl takes "data:x" as a path, so the scheme is checked before.
         if let scheme = Self.scheme(of: reference), scheme != "http", scheme != "https" { throw .scheme(scheme) }
         var parts = try Self.parts(of: reference, relativeTo: base?.text)
-        // Spelled as the broker spells URLs. Another spelling is read once more: the checked URL is the one that is connected to.
+        // Spelled as the broker spells URLs. Another spelling is read once more: the checked URL is the one that is
+        // connected to.
         guard let text = (try? SourceURL(parts.text))?.text else { throw .malformed }
         if !text.utf8.elementsEqual(parts.text.utf8) { parts = try Self.parts(of: text, relativeTo: nil) }
         (self.text, scheme, host, port) = (text, parts.scheme, parts.host, parts.port)
     }
 
-    /// A reference as the URL Standard reads it: without white space around and tabs and line ends within it, with slashes in place of
-    /// backslashes before the query.
+    /// A reference as the URL Standard reads it: without white space around and tabs and line ends within it, with
+    /// slashes in place of backslashes before the query.
     private static func prepared(_ written: String) -> String {
         var bytes = SourceURL.cleaned(written)
         for index in bytes.indices {

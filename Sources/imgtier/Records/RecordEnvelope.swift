@@ -2,13 +2,14 @@ import Digests
 import DiskRecords
 import JSONCoding
 
-/// A record of the shared tier as its bytes: magic number, length of the metadata, metadata (JSON), body and, with a key, the
-/// HMAC-SHA256 of everything before.
+/// A record of the shared tier as its bytes: magic number, length of the metadata, metadata (JSON), body and, with a
+/// key, the HMAC-SHA256 of everything before.
 ///
-/// Anyone who reaches the servers may have written it. All sizes are checked before they are used. The metadata must name the key that
-/// was asked for: of a small record the broker reads it, which must do so anyway, of any other `metadata(of:)`. Whether the body of
-/// an original has the digest that the metadata states, the broker finds without a further digest when a decode worker identifies it. A
-/// variant is read from signed records alone, because no decoder checks it.
+/// Anyone who reaches the servers may have written it. All sizes are checked before they are used. The metadata must
+/// name the key that was asked for: of a small record the broker reads it, which must do so anyway, of any other
+/// `metadata(of:)`. Whether the body of an original has the digest that the metadata states, the broker finds without a
+/// further digest when a decode worker identifies it. A variant is read from signed records alone, because no decoder
+/// checks it.
 struct RecordEnvelope {
     /// The first bytes, the version among them.
     static let magic = Array("imgtier1".utf8)

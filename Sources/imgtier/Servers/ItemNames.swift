@@ -27,8 +27,8 @@ struct ItemNames {
         starts.append(texts.count)
     }
 
-    /// The place of a name, which is looked for from `next` on first: items come in the order of their names, but a server may send
-    /// anything.
+    /// The place of a name, which is looked for from `next` on first: items come in the order of their names, but a
+    /// server may send anything.
     func place(of name: UnsafeRawBufferPointer, after next: Int) -> Int? {
         func isName(_ place: Int) -> Bool {
             guard let start = name.baseAddress, name.count == lengths[place] else { return false }

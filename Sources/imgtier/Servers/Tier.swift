@@ -5,7 +5,8 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
-/// Carries out commands on the servers. It decides nothing: the broker says when a lease is taken, prolonged and released.
+/// Carries out commands on the servers. It decides nothing: the broker says when a lease is taken, prolonged and
+/// released.
 final class Tier {
     /// An answer to a lookup. Pointers are valid until the closure that gets the answer returns.
     @safe enum Answer {
@@ -56,9 +57,9 @@ final class Tier {
 
     // MARK: Lookups
 
-    /// Answers lookups, those of one server with one message. For those that find nothing a lease is claimed, all with one message, and
-    /// then leases and records are read: a claim has succeeded if the lease has its token, and another broker may have written the
-    /// record meanwhile. So a batch takes two round trips, however many lookups it has.
+    /// Answers lookups, those of one server with one message. For those that find nothing a lease is claimed, all with
+    /// one message, and then leases and records are read: a claim has succeeded if the lease has its token, and another
+    /// broker may have written the record meanwhile. So a batch takes two round trips, however many lookups it has.
     func find(_ lookups: [Lookup], answer: (Int, Answer) -> Void) {
         if connections.count == 1 { return find(lookups, on: connections[0], answer: answer) }
         let places = lookups.map { place(of: $0.key) }
@@ -98,8 +99,8 @@ final class Tier {
         }
     }
 
-    /// Answers the lookups whose record exists. Returns the places of the others, and with `readingLeases` the holders of all leases,
-    /// which are read with the same message. After a failure the others are answered, too.
+    /// Answers the lookups whose record exists. Returns the places of the others, and with `readingLeases` the holders
+    /// of all leases, which are read with the same message. After a failure the others are answered, too.
     private func read(
         _ lookups: [Lookup], on connection: TierConnection, readingLeases: Bool = false, answer: (Int, Answer) -> Void
     ) -> (missing: [Int], holders: [String?]) {
@@ -161,8 +162,8 @@ final class Tier {
 
     var unneededLeases: Int { unneeded.count }
 
-    /// Ends the leases that are not needed, if they still have their tokens. Without an answer of their server it is tried once more; then
-    /// they end by themselves, after 10 s.
+    /// Ends the leases that are not needed, if they still have their tokens. Without an answer of their server it is
+    /// tried once more; then they end by themselves, after 10 s.
     func releaseUnneeded() {
         let leases = unneeded
         unneeded = []
@@ -251,8 +252,8 @@ final class Tier {
     }
 }
 
-/// The ring that determines the server of each key (ketama). It has the servers' names, so that all brokers with the same list
-/// find the same places, also where the names have other addresses.
+/// The ring that determines the server of each key (ketama). It has the servers' names, so that all brokers with the
+/// same list find the same places, also where the names have other addresses.
 @safe final class ServerRing {
     private let raw: OpaquePointer
 

@@ -4,8 +4,8 @@ internal import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none is sent
-/// while the server is left out.
+/// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none
+/// is sent while the server is left out.
 @safe final class TierConnection {
     enum Outcome {
         case done
@@ -51,8 +51,8 @@ import WorkerProtocol
         return figures
     }
 
-    /// Asks for all items with one message, and passes each one that the server sends to `body`, with the place of its name. A server may
-    /// send an item twice. Its bytes are valid until `body` returns.
+    /// Asks for all items with one message, and passes each one that the server sends to `body`, with the place of its
+    /// name. A server may send an item twice. Its bytes are valid until `body` returns.
     func get(_ names: ItemNames, _ body: (_ place: Int, Item) -> Void) -> Outcome {
         if names.isEmpty { return .done }
         guard let raw = unsafe usable else { return .failed }
@@ -140,7 +140,7 @@ struct ServerHealth {
         isLate = false
     }
 
-    /// Notes that the server has not answered in time. It is left out the second time in a row, because once a machine with too
-    /// much to do is late, too.
+    /// Notes that the server has not answered in time. It is left out the second time in a row, because once a machine
+    /// with too much to do is late, too.
     mutating func late(at now: Instant) { if isLate { failed(at: now) } else { isLate = true } }
 }

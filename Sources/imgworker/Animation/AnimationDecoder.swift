@@ -19,9 +19,9 @@ final class AnimationDecoder: ImageDecoder {
     /// The offset up to which the source's pages are released.
     private var kept = 0
 
-    /// Creates a decoder of the frames in `selection`, which must be present. They are decoded, and those before them that they are
-    /// composed with, with at most `mostPixels` pixels in total. Throws `too-many-pixels`, `empty-image`; of a PNG also
-    /// `truncated`, `decode-failed` and the like.
+    /// Creates a decoder of the frames in `selection`, which must be present. They are decoded, and those before them
+    /// that they are composed with, with at most `mostPixels` pixels in total. Throws `too-many-pixels`, `empty-image`;
+    /// of a PNG also `truncated`, `decode-failed` and the like.
     init(
         _ animation: Animation, of source: ImageSource, _ format: ImageFormat, _ selection: FrameSelection,
         mostPixels: Int
@@ -57,7 +57,8 @@ final class AnimationDecoder: ImageDecoder {
         }
     }
 
-    /// The work of decoding and composing frames, which also those take that are not returned. No sum of 65,535 terms overflows.
+    /// The work of decoding and composing frames, which also those take that are not returned. No sum of 65,535 terms
+    /// overflows.
     private func pixels(of frames: Range<Int>) -> Int {
         animation.frames[frames].reduce(0) { $0 + max(header.geometry.pixels, $1.encodedPixels) }
     }

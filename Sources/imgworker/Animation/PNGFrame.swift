@@ -43,7 +43,8 @@ struct PNGFrame {
         return ImageSource(memory, count: count, toleratesDamage: source.toleratesDamage)
     }
 
-    /// Copies the contents of IDAT and fdAT chunks; returns false if a CRC is `checked` and wrong. The last chunk may be incomplete.
+    /// Copies the contents of IDAT and fdAT chunks; returns false if a CRC is `checked` and wrong. The last chunk may
+    /// be incomplete.
     private mutating func copyPixels(_ bytes: Span<UInt8>, _ chunks: Range<Int>, checked: Bool) -> Bool {
         var position = chunks.lowerBound
         while position < chunks.upperBound, let length = bytes.integer(at: position, bytes: 4, .big) {

@@ -64,8 +64,8 @@ struct JPEGDecoder: ImageDecoder {
         }
     }
 
-    /// libjpeg-turbo stores aligned rows past the processor's caches (`movntdq`), from where the next pass would have to read them
-    /// again. Rows that begin with the second pixel of aligned memory stay in the caches.
+    /// libjpeg-turbo stores aligned rows past the processor's caches (`movntdq`), from where the next pass would have
+    /// to read them again. Rows that begin with the second pixel of aligned memory stay in the caches.
     private static let displacement = PixelGeometry.bytesPerPixel
 
     /// Fills rows as libjpeg fills those whose data are missing.
@@ -73,8 +73,8 @@ struct JPEGDecoder: ImageDecoder {
         for index in 0..<4 * pixels { unsafe place[index] = index % 4 == 3 ? 255 : 128 }
     }
 
-    /// Skips rows. libjpeg does not convert the first of them; the last ones are decoded, because neighbours affect the rows
-    /// that follow.
+    /// Skips rows. libjpeg does not convert the first of them; the last ones are decoded, because neighbours affect the
+    /// rows that follow.
     private func skip(_ count: Int, _ geometry: PixelGeometry) throws(WireError) {
         if count == 0 { return }
         let unread = max(0, count - 2 * Self.step)

@@ -89,7 +89,8 @@ struct CrashChargeTests {
         #expect(isPaused(world, 1000, .plain) && !isPaused(world, 2000, .plain))
     }
 
-    /// A pause that begins while a decoding is queued ends it, unless another user has joined, who is charged from then on.
+    /// A pause that begins while a decoding is queued ends it, unless another user has joined, who is charged from then
+    /// on.
     @Test(arguments: [false, true]) func aPauseWhileOthersWait(isJoined: Bool) throws {
         let world = Self.world()
         let (first, attacker, victim) = (world.connect(uid: 3000), world.connect(), world.connect(uid: 2000))
@@ -131,7 +132,8 @@ struct CrashChargeTests {
         #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(world, 1000, .plain))
     }
 
-    /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two attempts.
+    /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two
+    /// attempts.
     @Test func theSecondAttemptWaitsForItsTurn() throws {
         let world = StrictWorld.ready { ($0.workers, $0.earlyBodyBytes) = (1, 0) }
         let (attacker, victim) = (world.connect(), world.connect(uid: 2000))

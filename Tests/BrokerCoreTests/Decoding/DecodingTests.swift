@@ -399,8 +399,8 @@ struct FalseNameTests {
         world.finishDecode(job)
     }
 
-    /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is repeated, the
-    /// other worker's goes on. Returns both.
+    /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is
+    /// repeated, the other worker's goes on. Returns both.
     private func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
         load(1, "false")
         world.get(client, id: 2, "false") { $0.variant.width = 5 }

@@ -111,7 +111,8 @@ struct IdentificationTests {
         #expect(try world.decoded(client, 1)?.source == .network)
     }
 
-    /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are queued.
+    /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are
+    /// queued.
     private func queueFive() throws -> [JobID] {
         for id in 1...5 { try download(id, "\(id)", bytes: Self.large) }
         let queued = world.state.downloads.active.keys.sorted()

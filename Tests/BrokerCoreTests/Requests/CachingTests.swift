@@ -218,7 +218,8 @@ struct CachingTests {
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
-    /// Loads a body that is no image. Returns whether the failure is remembered for the asking user, and for another one.
+    /// Loads a body that is no image. Returns whether the failure is remembered for the asking user, and for another
+    /// one.
     private func loadBad(
         _ path: String, _ code: ErrorCode = .decodeFailed, _ change: (inout ResponseRecord) -> Void
     ) throws -> [Bool] {

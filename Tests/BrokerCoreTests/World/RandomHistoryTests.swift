@@ -630,8 +630,8 @@ struct RandomPartialTests {
     }
 }
 
-/// Random histories of small images in segments: after every event the invariants hold, and nothing is written where an image lies that is
-/// in memory or leased (`SegmentWorld`).
+/// Random histories of small images in segments: after every event the invariants hold, and nothing is written where an
+/// image lies that is in memory or leased (`SegmentWorld`).
 struct SegmentHistoryTests {
     @Test(arguments: 1...8) func `a leased image never changes`(seed: UInt64) throws {
         var random = SplitMix64(state: seed)

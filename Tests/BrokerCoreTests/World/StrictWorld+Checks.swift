@@ -141,8 +141,8 @@ struct SegmentWorld {
     private var ended: Set<Int> = []
     /// Images that clients still have mapped, whose connections the broker has ended.
     private var mapped: [Image] = []
-    /// The number of images that were placed, that were moved, that were sent as parts of segments, and that were leased when their segment
-    /// ended.
+    /// The number of images that were placed, that were moved, that were sent as parts of segments, and that were
+    /// leased when their segment ended.
     private(set) var placed = 0
     private(set) var moved = 0
     private(set) var sent = 0
@@ -331,8 +331,8 @@ extension StrictWorld {
         happen(.sharedAnswered(worker, job, answer))
     }
 
-    /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them. The record states
-    /// the digest of `stated`, and is that of another key or time if these are given.
+    /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them. The
+    /// record states the digest of `stated`, and is that of another key or time if these are given.
     func findShared(
         _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000, key otherKey: String? = nil,
         lifetimeMs: Int = 10_000, _ change: (inout ResponseRecord) -> Void = { _ in }

@@ -329,7 +329,8 @@ final class StrictWorld {
         return String(repeating: "0", count: 64 - text.count) + text
     }
 
-    /// Finishes a fetch. Its bytes are identified as `content` as soon as a decoder has them; without content, only by `identify`.
+    /// Finishes a fetch. Its bytes are identified as `content` as soon as a decoder has them; without content, only by
+    /// `identify`.
     func finishFetch(
         _ job: JobID, content: Int?, bytes: Int = 1000, from address: String = "192.0.2.1",
         _ change: (inout ResponseRecord) -> Void = { _ in }

@@ -89,8 +89,8 @@
             #expect(try decode(bytes) == TestAVIF.decoded(bytes, width: width, height: height))
         }
 
-        /// Depth and subsampling are those of the data, also where the container declares others (`av1C`), and memory is that of the
-        /// larger ones.
+        /// Depth and subsampling are those of the data, also where the container declares others (`av1C`), and memory
+        /// is that of the larger ones.
         @Test(arguments: [400, 420, 422, 444], [8, 10, 12])
         func kindOtherThanDeclared(_ sampling: Int, _ depth: Int) throws {
             let (width, height) = (47, 33)
@@ -195,8 +195,8 @@
             #expect(zip(gray, gray.dropFirst()).allSatisfy { $0 <= $1 })
         }
 
-        /// Colours brighter than white keep the ratio of red, green and blue light (the largest of them becomes white), in the primaries of
-        /// BT.2020, Display P3 and sRGB. Colours up to white are those of the file.
+        /// Colours brighter than white keep the ratio of red, green and blue light (the largest of them becomes white),
+        /// in the primaries of BT.2020, Display P3 and sRGB. Colours up to white are those of the file.
         @Test(arguments: [16, 18], [9, 12, 1]) func brightColorsKeepTheirHue(_ transfer: Int, _ primaries: Int) throws {
             let matrix = try #require(Self.matrices[primaries])
             let colors = TestPicture(width: 64, height: 64) { x, y in

@@ -208,7 +208,8 @@
             }
         }
 
-        /// The size of the icon is that of its largest image, whatever is requested: an area of it is one of the same image.
+        /// The size of the icon is that of its largest image, whatever is requested: an area of it is one of the same
+        /// image.
         @Test func size() throws {
             let file = TestBitmap.icon([16, 64].map { TestBitmap.iconImage(Self.picture($0)) })
             for width in [nil, 16, 20, 64] {
@@ -407,7 +408,8 @@
     struct TGATests {
         private let picture = TestPicture.gradient(width: 7, height: 5, transparent: true)
 
-        /// A file of `kind` whose rows begin in any corner: bit 5 of the descriptor is set for the top, bit 4 for the right.
+        /// A file of `kind` whose rows begin in any corner: bit 5 of the descriptor is set for the top, bit 4 for the
+        /// right.
         private func file(
             _ kind: UInt8, bits: UInt8, descriptor: UInt8 = 0x20, palette: [UInt8] = [], colorBits: UInt8 = 0,
             first: UInt8 = 0,
@@ -545,7 +547,8 @@
 
         private let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
 
-        /// A shorter file is `truncated`, or has all pixels. If damage is accepted, the pixels that there are are right.
+        /// A shorter file is `truncated`, or has all pixels. If damage is accepted, the pixels that there are are
+        /// right.
         @Test(arguments: samples) func truncatedAnywhere(_ sample: DamageTests.Sample) throws {
             let whole = try decode(sample.file)
             for count in 1..<sample.file.count {

@@ -14,8 +14,8 @@
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 
-        /// The encoder's conversion of colours is one value off, also in 4:4:4 without loss. `make test-families` has files of which no
-        /// value is.
+        /// The encoder's conversion of colours is one value off, also in 4:4:4 without loss. `make test-families` has
+        /// files of which no value is.
         private func expect(_ file: [UInt8], is expected: TestPicture) throws {
             #expect(try decode(file).difference(from: expected, inSquaresOf: 1) <= 1)
             #expect(try decode(file, .bgra8) == decode(file).bgra)

@@ -198,7 +198,8 @@
             }
         }
 
-        /// What is decoded: no fewer than twice the result's pixels, and none of a size that differs from a fraction of the image.
+        /// What is decoded: no fewer than twice the result's pixels, and none of a size that differs from a fraction of
+        /// the image.
         @Test func sizes() throws {
             let decoder = { (file: [UInt8]) in try JP2Decoder(try ImageSource(copying: file)) }
             let large = TestPicture.gradient(width: 400, height: 300)
@@ -229,7 +230,8 @@
             #expect(failure(file) == .decodeFailed)
         }
 
-        /// Tiles that are missing are transparent, if damage is accepted; without any that is there, it is the error as before.
+        /// Tiles that are missing are transparent, if damage is accepted; without any that is there, it is the error as
+        /// before.
         @Test func damageIsAccepted() throws {
             let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
             let wide = TestPicture.gradient(width: 64, height: 16)

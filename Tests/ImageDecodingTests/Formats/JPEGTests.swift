@@ -93,8 +93,8 @@ struct JPEGTests {
         #expect(failure(file) == .emptyImage)
     }
 
-    /// The coding of coefficients does not change them. Where data are missing, libjpeg-turbo continues with zeros and raises no
-    /// warning.
+    /// The coding of coefficients does not change them. Where data are missing, libjpeg-turbo continues with zeros and
+    /// raises no warning.
     @Test(arguments: [(JPEGKind.arithmetic, JPEGKind.baseline), (.arithmeticProgressive, .progressive)])
     func arithmeticCoding(_ kind: JPEGKind, _ huffman: JPEGKind) throws {
         let file = Self.squares.jpeg(kind)

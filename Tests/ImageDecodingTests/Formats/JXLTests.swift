@@ -53,7 +53,8 @@
             #expect(failure(bytes, .one(3), maxPixels: 240, maxSourcePixels: 3 * 240)?.code == .tooManyPixels)
         }
 
-        /// Of an incomplete file there are complete groups of pixels, and the others in less detail, if damage is accepted.
+        /// Of an incomplete file there are complete groups of pixels, and the others in less detail, if damage is
+        /// accepted.
         @Test func damageIsAccepted() throws {
             var random = SplitMix64(state: 5)
             let picture = TestPicture(width: 700, height: 300) { x, y in

@@ -87,8 +87,8 @@
             Array(beginning.utf8) + document(content)
         }
 
-        /// The element of red and blue halves in entities: as content, within each other, in values of attributes, and with
-        /// references to characters.
+        /// The element of red and blue halves in entities: as content, within each other, in values of attributes, and
+        /// with references to characters.
         @Test(arguments: [
             ("<!ENTITY a \"HALVES\">", "&a;"), ("<!ENTITY a '&b;'><!ENTITY b \"HALVES\">", "<g>&a;</g>"),
             (
@@ -220,7 +220,8 @@
                     == decode(document(halves), for: job))
         }
 
-        /// Documents in documents are drawn within the same bounds, and damaged images and references to others are not.
+        /// Documents in documents are drawn within the same bounds, and damaged images and references to others are
+        /// not.
         @Test func nestedBombs() throws {
             let (large, blank) = ("width='9000' height='9000'", try decode(document("")))
             var nested = document(halves)

@@ -41,7 +41,8 @@
             #expect(try decode(bytes).difference(from: picture, inSquaresOf: 1) <= most)
         }
 
-        /// Strips that cannot be decoded are transparent, if damage is accepted; without any that can, it is the error as before.
+        /// Strips that cannot be decoded are transparent, if damage is accepted; without any that can, it is the error
+        /// as before.
         @Test func damageIsAccepted() throws {
             let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
             // The directory, the places and sizes of three strips of a row each, and their pixels.

@@ -240,7 +240,8 @@ struct AcceptedDamageTests {
         let isSequential: Bool
         /// Whether missing rows are transparent; else they are gray.
         let isTransparent: Bool
-        /// The largest difference of rows that are decoded: the last one before the damage may lack its neighbour's chroma.
+        /// The largest difference of rows that are decoded: the last one before the damage may lack its neighbour's
+        /// chroma.
         let tolerance: Int
 
         init(

@@ -189,7 +189,8 @@ import WorkerProtocol
         #expect(try contents(of: output) == picture.premultiplied.bgra.bytes)
     }
 
-    /// Of an image that is not certainly small, of a broken one and of one that is refused, only the digest is reported.
+    /// Of an image that is not certainly small, of a broken one and of one that is refused, only the digest is
+    /// reported.
     @Test func otherImagesAreOnlyIdentified() throws {
         let digest = try identify(png).digest
         let small = try WritableBuffer(name: "test", size: 300 * 200 * 4 - 1).descriptor
@@ -337,9 +338,9 @@ import WorkerProtocol
 
     /// The warm-up completes one-time initialization: the first job causes no more page faults than the second.
     ///
-    /// What the warm-up leaves out, it leaves out in every worker. On a busy machine the kernel takes pages from some, so
-    /// the best of five is compared, and 12 pages are allowed: 9 were seen beside other tests, 20 where a receive buffer was
-    /// left out.
+    /// What the warm-up leaves out, it leaves out in every worker. On a busy machine the kernel takes pages from some,
+    /// so the best of five is compared, and 12 pages are allowed: 9 were seen beside other tests, 20 where a receive
+    /// buffer was left out.
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func firstJobCausesNoMoreFaultsThanTheSecond() throws {
         var surpluses: [Int] = []

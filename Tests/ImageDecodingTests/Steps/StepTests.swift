@@ -89,7 +89,8 @@ struct StepTests {
         }
     }
 
-    /// Large blurs compute with half the pixels: stripes of one pixel, noise and hard edges at the border, and all parities.
+    /// Large blurs compute with half the pixels: stripes of one pixel, noise and hard edges at the border, and all
+    /// parities.
     @Test func largeBlursAreExact() throws {
         var random = SplitMix64(state: 1)
         for (width, height) in [(31, 40), (32, 32), (33, 32), (32, 33), (33, 33), (34, 70), (71, 36)] {

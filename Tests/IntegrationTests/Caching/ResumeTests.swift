@@ -7,8 +7,8 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A broker on a machine that is suspended and resumes. The suspension is simulated by its clock since boot, which then is
-/// ahead of the monotonic one; the kernel's notice, which wakes the broker, is not.
+/// A broker on a machine that is suspended and resumes. The suspension is simulated by its clock since boot, which then
+/// is ahead of the monotonic one; the kernel's notice, which wakes the broker, is not.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ResumeTests {
     @Test func `nothing that aged in a suspension is served after it`() throws {
         let directory = try TemporaryDirectory()

@@ -65,7 +65,8 @@ import Testing
         try broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 
-    /// The broker's heap allocations for a load (136; 145 before bodies came in frames), in the release build; a debug build allocates far more.
+    /// The broker's heap allocations for a load (136; 145 before bodies came in frames), in the release build; a debug
+    /// build allocates far more.
     @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: release + "/imgbroker") })
     func allocationsOfALoad() throws {
         let counter = try AllocationCounter()

@@ -110,8 +110,8 @@ import Testing
 
     @Test func `a full table of descriptors costs an image, not the connection`() async throws {
         await #expect(processExitsWith: .success) {
-            // Not on Dispatch's threads: with work waiting for them, it opens their files in /proc each second, and ends the
-            // process when it cannot.
+            // Not on Dispatch's threads: with work waiting for them, it opens their files in /proc each second, and
+            // ends the process when it cannot.
             try await withTaskExecutorPreference(ThreadExecutor()) {
                 let setting = try Setting(["--segments", "off"], routes: ["/a": png(tile(1))])
                 let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)

@@ -63,8 +63,8 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
             try eventually("the reply is sent") { try channel.flush() }
         }
 
-        /// Answers messages on a thread until the connection ends: `hello`, without the page if `page` is nil, and each `get`
-        /// for which `answer` returns a reply.
+        /// Answers messages on a thread until the connection ends: `hello`, without the page if `page` is nil, and each
+        /// `get` for which `answer` returns a reply.
         func serve(
             page: FileDescriptor? = nil, _ answer: @escaping @Sendable (Int) -> (ImageReply, [FileDescriptor])?
         ) {
@@ -116,8 +116,8 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
             return [descriptor].compactMap { $0 }
         }
 
-        /// Waits until this process has `count` mappings that cannot write. A list that is read while others change may lack
-        /// one.
+        /// Waits until this process has `count` mappings that cannot write. A list that is read while others change may
+        /// lack one.
         func awaitReaders(_ count: Int) throws {
             try eventually("\(count) mappings") {
                 let maps = try FileDescriptor.open(readingAt: "/proc/self/maps").readToEnd()

@@ -59,7 +59,8 @@ import Testing
         #expect(try exporter.get("/health").status == 200)
         try setting.idle()
 
-        // The exporter gives an answer again for a moment, and the health check's connection ends some time after its answer.
+        // The exporter gives an answer again for a moment, and the health check's connection ends some time after its
+        // answer.
         var (metrics, stats): ([String: Double], StatsReport) = ([:], StatsReport())
         try eventually("the metrics are as new as the statistics") {
             metrics = try exporter.metrics()
@@ -173,8 +174,8 @@ import Testing
         }
     }
 
-    /// A member of the group sees all figures, and has no other right of an administrator. The clients of all users are connected by
-    /// this process, so they are in its groups.
+    /// A member of the group sees all figures, and has no other right of an administrator. The clients of all users are
+    /// connected by this process, so they are in its groups.
     @Test(.enabled(if: geteuid() == 0, "needs root"), arguments: [true, false])
     func `the group for statistics sees all figures and nothing else`(isMember: Bool) throws {
         let group = isMember ? getegid() : 65_534

@@ -63,7 +63,8 @@ import Testing
             abs(result.width - width) <= 1 && abs(result.height - height) <= 1, "\(result.width) × \(result.height)")
     }
 
-    /// The top left pixel of the part says where it is. Its size differs from the image's by a multiple of 4, so that the middle is one place.
+    /// The top left pixel of the part says where it is. Its size differs from the image's by a multiple of 4, so that
+    /// the middle is one place.
     @Test(arguments: [
         ("no", 80, 0), ("so", 80, 60), ("ea", 160, 30), ("we", 0, 30), ("noea", 160, 0), ("nowe", 0, 0),
         ("soea", 160, 60), ("sowe", 0, 60), ("ce", 80, 30), ("fp:0.25:0.75", 30, 55), ("fp:1:0", 160, 0),

@@ -43,8 +43,8 @@ import Testing
         #expect(broker.directory.names == ["log"])
     }
 
-    /// An inline image that has been started is sent completely, although it is larger than the socket's buffer. The broker's clock
-    /// is slow, so that a busy machine receives it before the time for draining is over.
+    /// An inline image that has been started is sent completely, although it is larger than the socket's buffer. The
+    /// broker's clock is slow, so that a busy machine receives it before the time for draining is over.
     @Test func drainsPayloads() throws {
         let directory = try TemporaryDirectory()
         let file = TestPNG.blank(width: 2000, height: 2000)
@@ -143,14 +143,15 @@ import Testing
         for child in try setting.broker.allChildren() { #expect(ctest_time_slice(child.pid) == ctest_time_slice(0)) }
     }
 
-    /// When the deadlines of the start have passed, an idle broker and its workers do not wake up. Counted by the kernel, so
-    /// that it does not matter what else the machine does.
+    /// When the deadlines of the start have passed, an idle broker and its workers do not wake up. Counted by the
+    /// kernel, so that it does not matter what else the machine does.
     @Test func idleBrokerDoesNotWakeUp() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
         try setting.idle()
         let processes = [setting.broker.status] + (try setting.broker.allChildren())
-        // A wake-up ends with a voluntary switch to another process, and a process that never waits uses processor time.
+        // A wake-up ends with a voluntary switch to another process, and a process that never waits uses processor
+        // time.
         func figures() -> [Int] { processes.flatMap { [$0.voluntarySwitches ?? -1, $0.processorTime] } }
         try eventually("two seconds without a wake-up") {
             let before = figures()

@@ -23,8 +23,8 @@ import Testing
         #expect(mapped.allSatisfy { $0.contains("memfd:imgbroker-validity") })
         for worker in broker.workers(.decode) {
             #expect(worker.threads == 1)
-            // Standard streams, the control socket and its memory for results: no buffer, no sibling's socket, no listener.
-            // The worker closes its last job's descriptors after its report.
+            // Standard streams, the control socket and its memory for results: no buffer, no sibling's socket, no
+            // listener. The worker closes its last job's descriptors after its report.
             try eventually("\(worker.openFiles) are four") {
                 worker.openFiles.count { !$0.contains("memfd:imgbroker-results") } == 4
             }
@@ -119,7 +119,8 @@ import Testing
     /// A worker counts as gone although a process that it started still holds its socket.
     @Test func workerWhoseSocketIsInherited() throws {
         let folder = try TemporaryDirectory()
-        // The process lives as long as the folder. It has no standard stream of the tests, because their reader would wait for its exit.
+        // The process lives as long as the folder. It has no standard stream of the tests, because their reader would
+        // wait for its exit.
         let loop = "while test -d '\(folder.path)'; do sleep 0.1; done"
         let (_, broker) = try broker(imgworker: "(\(loop)) </dev/null >/dev/null 2>&1 & exit 1")
         defer { withExtendedLifetime(folder) {} }

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The client library while the kernel refuses to send descriptors, because too many of the user are in flight or it lacks
-/// memory. The socket is writable meanwhile.
+/// The client library while the kernel refuses to send descriptors, because too many of the user are in flight or it
+/// lacks memory. The socket is writable meanwhile.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct RefusedMessageTests {
     /// `imgbroker get` has a limit of patience, the other clients have none.
     @Test(arguments: [ETOOMANYREFS, ENOBUFS, ENOMEM], ["get", "waiting", "tasks"])

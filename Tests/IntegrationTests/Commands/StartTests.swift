@@ -7,7 +7,8 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves alone.
+/// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves
+/// alone.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StartTests {
     @Test func `a lock on the directory delays the start, and no more`() throws {
         let directory = try TemporaryDirectory()

@@ -9,9 +9,9 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while another
-/// user loads images. `make test-hostile` runs it with the release build, for IMGBROKER_HOSTILE_SECONDS seconds, and for a third of
-/// them while an administrator upgrades the broker every few seconds.
+/// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while
+/// another user loads images. `make test-hostile` runs it with the release build, for IMGBROKER_HOSTILE_SECONDS
+/// seconds, and for a third of them while an administrator upgrades the broker every few seconds.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HostileUserTests {
     private static let seconds = ProcessInfo.processInfo.environment["IMGBROKER_HOSTILE_SECONDS"].flatMap(Double.init)
     private static let connections = 40
@@ -180,8 +180,8 @@ import Testing
         func start(_ attack: @escaping @Sendable () throws -> Void) {
             lock.withLock { running += 1 }
             Thread.detachNewThread { [self] in
-                // What the attackers themselves take of the processors is not the broker's to share out: they run whenever
-                // no other process does.
+                // What the attackers themselves take of the processors is not the broker's to share out: they run
+                // whenever no other process does.
                 var parameters = sched_param()
                 unsafe sched_setscheduler(0, Self.idlePolicy, &parameters)
                 while goesOn {
@@ -256,8 +256,8 @@ import Testing
                 attackers.count("\(attack)")
                 return
             case .trickles:
-                // With the other two of this kind, more connections than the exporter has. One is opened at a time, because each ends
-                // the oldest that has sent no request yet.
+                // With the other two of this kind, more connections than the exporter has. One is opened at a time,
+                // because each ends the oldest that has sent no request yet.
                 var requests: [TricklingRequest] = []
                 while attackers.goesOn {
                     requests.removeAll(where: \.isClosed)

@@ -48,8 +48,8 @@ import Testing
         #expect(try broker.stop() == .status(0))
     }
 
-    /// Another process of the group takes more than the limit of images leaves to the others. A broker that the kernel tells of
-    /// pressure may evict before the first kill.
+    /// Another process of the group takes more than the limit of images leaves to the others. A broker that the kernel
+    /// tells of pressure may evict before the first kill.
     @Test(arguments: [false, true]) func `a broker in a group that others fill evicts instead of losing loads`(
         isAware: Bool
     ) throws {
@@ -83,8 +83,8 @@ import Testing
     }
 }
 
-/// A broker under memory pressure. It runs with no other tests beside it, because control groups of version 1 have no pressure
-/// of their own: brokers of other tests would notice it, too.
+/// A broker under memory pressure. It runs with no other tests beside it, because control groups of version 1 have no
+/// pressure of their own: brokers of other tests would notice it, too.
 @Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: ControlGroup.isPossible))
 struct MemoryPressureTimingTests {
     /// Other processes of the group wait for memory all the time: what they read displaces what they read before.
@@ -96,7 +96,8 @@ struct MemoryPressureTimingTests {
         let (broker, client) = try TestBroker(preparation: group.entering).withClient()
         // Fills the budget.
         for number in 0..<20 { _ = try client.load(origin.url("/\(number)"), #""delivery":"none""#) }
-        // The group may have had to wait already, on a busy machine: from a quarter of the limit, it takes twelve steps of 10 s.
+        // The group may have had to wait already, on a busy machine: from a quarter of the limit, it takes twelve steps
+        // of 10 s.
         try eventually("the budget is whole", within: 180) { try broker.stats()[.memoryLimitBytes] == 64 << 20 }
         let before = try broker.stats()
         let file = broker.directory.file("read-all-the-time")

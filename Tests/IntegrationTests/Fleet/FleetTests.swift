@@ -6,7 +6,8 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Several brokers with one shared tier: the origin is asked once, and nothing fails or waits for long because of the tier.
+/// Several brokers with one shared tier: the origin is asked once, and nothing fails or waits for long because of the
+/// tier.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FleetTests {
     /// Brokers with caches of their own, memcached servers, and an origin of small images.
     final class Fleet {
@@ -137,7 +138,8 @@ import Testing
             let damaged = damage(bytes)
             try server.set(name, damaged)
             #expect(try clients[1].load(url).image().source == .network, "record \(number)")
-            // A replacement that is still to come could replace the record of the next round, or hide this one's name from it.
+            // A replacement that is still to come could replace the record of the next round, or hide this one's name
+            // from it.
             try eventually("the record is replaced") {
                 let now = try server.value(name)
                 return now != damaged && now?.count == bytes.count
@@ -171,8 +173,8 @@ import Testing
     }
 }
 
-/// Run by `make test-fleet` alone and with the release build, because brokers that get no processor for 250 ms ask the origin, as they
-/// should. So a busy machine gets further images until it is quiet for long enough.
+/// Run by `make test-fleet` alone and with the release build, because brokers that get no processor for 250 ms ask the
+/// origin, as they should. So a busy machine gets further images until it is quiet for long enough.
 @Suite(
     .serialized, .blocking, .enabled(if: ProcessInfo.processInfo.environment["IMGBROKER_TEST_FLEET"] == "1"),
     .timeLimit(.minutes(5)))
@@ -232,8 +234,8 @@ struct FleetTimingTests {
     }
 }
 
-/// What brokers get of each other through the shared tier. Run alone, because brokers that get no processor for 250 ms ask the origin, as
-/// they should.
+/// What brokers get of each other through the shared tier. Run alone, because brokers that get no processor for 250 ms
+/// ask the origin, as they should.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct FleetAnswerTimingTests {
     private func fleetWithKey(in directory: TemporaryDirectory) throws -> FleetTests.Fleet {
         let key = try directory.write("0123456789abcdef0123456789abcdef\n", to: "key")

@@ -7,8 +7,8 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Descriptors whose closing takes as long as their sender likes: other clients are served meanwhile, and nothing is left behind.
-/// `ForeignDescriptorTimingTests` has the tests of the time.
+/// Descriptors whose closing takes as long as their sender likes: other clients are served meanwhile, and nothing is
+/// left behind. `ForeignDescriptorTimingTests` has the tests of the time.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ForeignDescriptorTests {
     private let setting: Setting
     private let client: RawClient
@@ -46,7 +46,8 @@ import Testing
         #expect(try other.picture(of: setting.url("/a")) == tile(1))
     }
 
-    /// Those that come and go in one iteration of the broker's loop take no place from other users, as they wait to be closed.
+    /// Those that come and go in one iteration of the broker's loop take no place from other users, as they wait to be
+    /// closed.
     @Test func connectionsThatComeAtOnceWithDescriptors() throws {
         let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
         try setting.idle()
@@ -92,7 +93,8 @@ import Testing
         #expect(setting.broker.status.processorTime - before < 15)
     }
 
-    /// It sends its own end of the connection over it, so that the end of the process does not close it, and reads nothing.
+    /// It sends its own end of the connection over it, so that the end of the process does not close it, and reads
+    /// nothing.
     @Test func aDeadConnectionIsClosed() throws {
         let before = try setting.broker.stats()[.clients]
         do {

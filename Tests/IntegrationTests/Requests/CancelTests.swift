@@ -32,7 +32,8 @@ import Testing
         warm = try setting.broker.settledDescriptors()
     }
 
-    /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any order.
+    /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any
+    /// order.
     private func taken(_ count: Int) throws {
         try setting.broker.wait(for: "the requests are taken") { $0[.requests] == count + 1 }
     }

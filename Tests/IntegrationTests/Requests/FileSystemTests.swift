@@ -18,8 +18,8 @@ import Testing
 
     private func ask(_ file: FileDescriptor) throws -> RawClient.Incoming { try client.ask("get", of: file) }
 
-    /// A file in a tmpfs without a free page is read like any other, also its holes, for which the file system would need pages if
-    /// the file were mapped.
+    /// A file in a tmpfs without a free page is read like any other, also its holes, for which the file system would
+    /// need pages if the file were mapped.
     @Test(.enabled("a file system can be mounted") { Mount.isPossible }) func aFullFileSystem() throws {
         let mounted = try Mount(memoryOf: 1 << 16, at: directory.file("full"))
         let path = try directory.write(tile(1).png, to: "full/image.png")
@@ -52,8 +52,8 @@ import Testing
         #expect(try ask(try answering.open()).image().source == .memory)
     }
 
-    /// The process of a file system ends in the middle of a read. The read fails, and is tried again until the request's time has
-    /// passed.
+    /// The process of a file system ends in the middle of a read. The read fails, and is tried again until the
+    /// request's time has passed.
     @Test(.needsSilentFileSystem) func aFileSystemThatEndsWhileItIsRead() throws {
         let contents = [UInt8](repeating: 1, count: 1_000_000)
         let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
@@ -108,8 +108,8 @@ import Testing
         #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
     }
 
-    /// The process of a file system stops in the middle of a read: the request ends when its time has passed, others are served at once,
-    /// and so is the same user.
+    /// The process of a file system stops in the middle of a read: the request ends when its time has passed, others
+    /// are served at once, and so is the same user.
     @Test(.needsSilentFileSystem) func aFileSystemThatStopsWhileItIsRead() throws {
         let contents = [UInt8](repeating: 1, count: 1_000_000)
         let stopping = try SilentFileSystem(contents: contents, answering: 400_000)

@@ -87,7 +87,8 @@ import WorkerProtocol
         #expect(try ask(file).image().source == .memory)
     }
 
-    /// Each request gets the contents as of its time, although most changes leave the size as it is, and some the times.
+    /// Each request gets the contents as of its time, although most changes leave the size as it is, and some the
+    /// times.
     @Test(arguments: ["replace", "rewrite"]) func changedContentsAreNeverServed(way: String) throws {
         let path = directory.file("image.png")
         for round in 0..<60 {

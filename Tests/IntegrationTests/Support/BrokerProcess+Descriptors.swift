@@ -34,8 +34,9 @@ extension TestBroker {
     /// The number of settled descriptors without those of images.
     func settledDescriptorsBesidesImages() throws -> Int { try settledDescriptors() - bufferDescriptors }
 
-    /// Waits until it has `count` descriptors open besides those of images, of which at most `images` have one: small originals
-    /// have none. No client may lease one. Then removes the images from memory, and waits until none of their descriptors is left.
+    /// Waits until it has `count` descriptors open besides those of images, of which at most `images` have one: small
+    /// originals have none. No client may lease one. Then removes the images from memory, and waits until none of their
+    /// descriptors is left.
     func waitForSettledDescriptors(_ count: Int, images: Int) throws {
         try eventually("\(count) descriptors besides at most \(images) images") {
             let own = bufferDescriptors

@@ -17,12 +17,12 @@ final class DiskSetting {
 
     private let directory: TemporaryDirectory
     private let arguments: [String]
-    /// The programs whose disk tier keeps all entries as files; nil for the ordinary ones, which keep small entries in a
-    /// database.
+    /// The programs whose disk tier keeps all entries as files; nil for the ordinary ones, which keep small entries in
+    /// a database.
     private let programs: ProgramFolder?
 
-    /// Starts a broker and an origin that serves `picture` for each numeric path and answers other paths by `other`. With
-    /// `hasFiles` all entries are files, else only large ones.
+    /// Starts a broker and an origin that serves `picture` for each numeric path and answers other paths by `other`.
+    /// With `hasFiles` all entries are files, else only large ones.
     convenience init(
         _ arguments: [String] = [], hasFiles: Bool = false, cache: String? = nil,
         in directory: TemporaryDirectory? = nil,
@@ -90,7 +90,8 @@ final class DiskSetting {
     /// The number of requests to the origin for an image.
     func downloads(_ number: Int) -> Int { origin.statistics("/\(number)").requests }
 
-    /// Whether the disk tier says that it has the original of an image, or of a URL. With `hasFiles`, the file must exist, too.
+    /// Whether the disk tier says that it has the original of an image, or of a URL. With `hasFiles`, the file must
+    /// exist, too.
     func isOnDisk(_ number: Int) throws -> Bool {
         let isFound = try isOnDisk(url(number))
         return isFound && (programs == nil || file(number) != nil)

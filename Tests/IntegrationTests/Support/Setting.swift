@@ -192,8 +192,8 @@ extension StatsReport {
         ([first, second] + others).map { self[$0] }
     }
 
-    /// The number of workers that were replaced, without those that were slow at one of several small images, which may happen on
-    /// a busy machine.
+    /// The number of workers that were replaced, without those that were slow at one of several small images, which may
+    /// happen on a busy machine.
     var restartsBesidesSlow: Int {
         self[.workerRestarts] - lastDeaths.count { $0.reason.contains("one of several small images") }
     }

@@ -125,8 +125,8 @@ final class SilentFileSystem: Sendable {
         return words
     }
 
-    /// Whether a thread is of this process, or also of one that it has started: before such a process has another program, it closes what
-    /// it has inherited, and this process waits for it meanwhile.
+    /// Whether a thread is of this process, or also of one that it has started: before such a process has another
+    /// program, it closes what it has inherited, and this process waits for it meanwhile.
     private static func isOwn(thread: UInt32, orOfChild includesChildren: Bool) -> Bool {
         let status = (try? String(contentsOfFile: "/proc/\(thread)/status", encoding: .utf8)) ?? ""
         return status.split(separator: "\n").contains { line in

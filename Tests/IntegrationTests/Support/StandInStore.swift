@@ -2,7 +2,8 @@ import Glibc
 import LinuxSystem
 import TestSupport
 
-/// Stands in for a service manager with a descriptor store: it keeps what a broker stores, and hands it to the next one.
+/// Stands in for a service manager with a descriptor store: it keeps what a broker stores, and hands it to the next
+/// one.
 final class StandInStore {
     let path: String
     private let socket: FileDescriptor

@@ -31,8 +31,8 @@ import Testing
         try store.update()
     }
 
-    /// Loads five large images, whose originals are large, too, and some small ones, and waits until the large ones are stored. Returns the highest number of
-    /// a buffer.
+    /// Loads five large images, whose originals are large, too, and some small ones, and waits until the large ones are
+    /// stored. Returns the highest number of a buffer.
     private func fill(_ broker: TestBroker) throws -> Int {
         let client = try RawClient(broker.socketPath)
         var last = 0

@@ -7,8 +7,8 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Upgrades while users hold up what they can: each succeeds, others are served without an error, and requests of the holders
-/// go on or end with `shutting-down`. `UpgradeTimingTests` has the tests of the time.
+/// Upgrades while users hold up what they can: each succeeds, others are served without an error, and requests of the
+/// holders go on or end with `shutting-down`. `UpgradeTimingTests` has the tests of the time.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HeldUpgradeTests {
     private let setting: Setting
     private let admin: RawClient
@@ -41,8 +41,8 @@ import Testing
         #expect(try bystander.load(setting.url("/1")).image().source == .memory)
     }
 
-    /// Upgrades until connections have ended, because a message may not have arrived before the first upgrade. The requests with `ids`
-    /// end with `shutting-down`.
+    /// Upgrades until connections have ended, because a message may not have arrived before the first upgrade. The
+    /// requests with `ids` end with `shutting-down`.
     private func upgrade(untilEndOf clients: [RawClient], ids: Set<Int?> = [nil]) throws {
         for client in clients {
             var answers: [RawClient.Incoming] = []

@@ -207,7 +207,8 @@ final class AttackedSetting {
         }
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
-        // A spare may have been killed before it was ready. On a busy machine one exits later than a second after its socket's end.
+        // A spare may have been killed before it was ready. On a busy machine one exits later than a second after its
+        // socket's end.
         #expect(report.workerDeaths.keys.allSatisfy { [.outside, .notStarted, .deadline].contains($0) })
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
         try setting.loadGood(7, from: .network)
@@ -227,7 +228,8 @@ final class AttackedSetting {
         }
     }
 
-    /// An origin that serves only dangerous files costs a few workers, and is paused for longer each time; other origins are served.
+    /// An origin that serves only dangerous files costs a few workers, and is paused for longer each time; other
+    /// origins are served.
     @Test func originOfDangerousFiles() throws {
         let setting = try AttackedSetting()
         let other = try TestOrigin(address: "127.0.0.2") { _ in .ok(Array("good 8 8 5".utf8)) }

@@ -5,7 +5,8 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Faults of each family's real program while it decodes: its image fails with a code, and JPEGs beside it do not notice.
+/// Faults of each family's real program while it decodes: its image fails with a code, and JPEGs beside it do not
+/// notice.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyFaultTests {
     /// A broker whose origin has a slow and a small image of one family, and any number of JPEGs.
     private final class FaultSetting {
@@ -41,8 +42,8 @@ import Testing
             setting.broker.status.children.filter { $0.name == image.program && $0.isAlive }
         }
 
-        /// Requests the slow image, does `harm` to each process that begins to decode it, and returns the answer. Loads JPEGs
-        /// after the first harm, so that it does not come too late.
+        /// Requests the slow image, does `harm` to each process that begins to decode it, and returns the answer. Loads
+        /// JPEGs after the first harm, so that it does not come too late.
         func answer(_ members: String = "", harm: (ProcessStatus) throws -> Void) throws -> RawClient.Incoming {
             let (client, other) = (try setting.client(), try setting.client())
             let all = [image.members, members].filter { !$0.isEmpty }.joined(separator: ",")
@@ -69,7 +70,8 @@ import Testing
             #expect(try client.load(setting.url("/jpeg/\(number)")).image().width == 16)
         }
 
-        /// Expects that no process of the plain family was lost or replaced, and that the family decodes its next image.
+        /// Expects that no process of the plain family was lost or replaced, and that the family decodes its next
+        /// image.
         func expectRecovery() throws {
             try setting.idle()
             #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
@@ -77,7 +79,8 @@ import Testing
         }
     }
 
-    /// A signal that each process gets while it decodes, the broker's options, and the deaths after which the image is given up.
+    /// A signal that each process gets while it decodes, the broker's options, and the deaths after which the image is
+    /// given up.
     private static let faults: [(name: String, signal: Int32?, options: [String], deaths: [DeathCause: Int])] = [
         ("crashes", SIGSEGV, [], [.signal: 2]),
         // Long enough for the JPEGs and the small image on a busy machine.
@@ -104,7 +107,8 @@ import Testing
         try faults.expectRecovery()
     }
 
-    /// A demand that is known from the header is refused, and ends no process. (`FamilyWorkerTests` has one that is not.)
+    /// A demand that is known from the header is refused, and ends no process. (`FamilyWorkerTests` has one that is
+    /// not.)
     @Test(arguments: SlowImage.all) func lacksMemory(_ image: SlowImage) throws {
         let faults = try FaultSetting(image, ["--worker-memory", "128M"])
         let error = try faults.setting.client().failure(faults.setting.url("/large"), image.members)
@@ -122,7 +126,8 @@ struct CrashingUserTests {
     private static let attacker: UInt32 = 20_031
     private static let victim: UInt32 = 20_032
 
-    /// The documents have one origin. The attacker's requests are all in flight while the victim loads one image after the other.
+    /// The documents have one origin. The attacker's requests are all in flight while the victim loads one image after
+    /// the other.
     @Test func emptyTiles() throws {
         let setting = try Setting { request in
             let number = request.number

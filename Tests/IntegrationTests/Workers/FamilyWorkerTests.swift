@@ -4,10 +4,11 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Workers of families other than the plain one: when they exist, and that their faults are theirs alone. AVIF stands for all.
+/// Workers of families other than the plain one: when they exist, and that their faults are theirs alone. AVIF stands
+/// for all.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyWorkerTests {
-    /// A broker with the real programs, or with `imgprobe` in place of imgworker-avif: the words after the first 32 bytes of a
-    /// file, from its path "/avif/WORDS", tell that what to do.
+    /// A broker with the real programs, or with `imgprobe` in place of imgworker-avif: the words after the first 32
+    /// bytes of a file, from its path "/avif/WORDS", tell that what to do.
     private final class FamilySetting {
         let origin: TestOrigin
         let broker: TestBroker
@@ -48,8 +49,8 @@ import Testing
         }
     }
 
-    /// A worker that uses up its memory, or breaks the protocol, fails its image with a code, while images of other formats
-    /// are loaded as ever. `FamilyFaultTests` has those that crash, hang or take too long.
+    /// A worker that uses up its memory, or breaks the protocol, fails its image with a code, while images of other
+    /// formats are loaded as ever. `FamilyFaultTests` has those that crash, hang or take too long.
     @Test(arguments: [
         ("allocate-trap", ["--worker-memory", "128M"], [DeathCause.memory: 2]), ("nonsense", [], [.protocol: 2]),
     ]) func faults(attack: String, arguments: [String], deaths: [DeathCause: Int]) throws {

@@ -32,9 +32,9 @@ import Testing
     /// Sends workers a signal until there is another fork server.
     private func replace(_ first: ProcessStatus, signalling signal: Int32) throws {
         try eventually("there is another fork server") {
-            // A fork server that lived less than a second is replaced when the next worker starts. While it starts, it counts
-            // as a worker, so that there seems to be one too many. The crash of a worker that is not ready does not count,
-            // because it has decoded nothing.
+            // A fork server that lived less than a second is replaced when the next worker starts. While it starts, it
+            // counts as a worker, so that there seems to be one too many. The crash of a worker that is not ready does
+            // not count, because it has decoded nothing.
             if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, signal) }
             return broker.forkServer.map { $0 != first } ?? false
         }

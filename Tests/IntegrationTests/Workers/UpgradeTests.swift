@@ -67,7 +67,8 @@ import Testing
         }
         try broker.waitUntilIdle()
         let causes = Set(try broker.stats().workerDeaths.keys)
-        // On a busy machine a killed worker's socket may end a second before the process does, which counts as a deadline.
+        // On a busy machine a killed worker's socket may end a second before the process does, which counts as a
+        // deadline.
         #expect(causes.isSubset(of: [.outside, .deadline]), "\(broker.logTail)")
         #expect(try broker.stop() == .status(0))
     }

@@ -3,8 +3,8 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
-/// Files of the cache directory that have another name elsewhere: in a copy made of hard links, or by mischief. Nothing is
-/// written through such a name.
+/// Files of the cache directory that have another name elsewhere: in a copy made of hard links, or by mischief. Nothing
+/// is written through such a name.
 @Suite(.timeLimit(.minutes(10))) final class HardLinkTests: CacheSuite {
     private var outside: String { folder + "/outside" }
 

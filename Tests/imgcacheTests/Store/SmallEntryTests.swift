@@ -335,8 +335,8 @@ import WorkerProtocol
         #expect(Set(files(below: mistaken)).isSubset(of: ["index.sqlite", "lock"]))
     }
 
-    /// Another program's database in place of the small entries stays, in a cache and in a directory that is none, also with a
-    /// second name.
+    /// Another program's database in place of the small entries stays, in a cache and in a directory that is none, also
+    /// with a second name.
     @Test(arguments: [true, false], [false, true])
     func `foreign small entries stay as they are`(_ isCache: Bool, _ isLinked: Bool) throws {
         let large = TestOriginal(1, size: 100_000)
@@ -405,8 +405,8 @@ import WorkerProtocol
                 model[original.record.key] = try cache.update(original, etag: "\(step)")
             case 10:
                 let removed = try cache.forget(keys[number].url, owner: nil)
-                // After a kill a row of the index may be left of a file that was removed, and a file may have none yet. That
-                // is removed, too, as the next search for it shows.
+                // After a kill a row of the index may be left of a file that was removed, and a file may have none yet.
+                // That is removed, too, as the next search for it shows.
                 #expect(
                     model[keys[number].key] == nil || removed == [keys[number].key] || wasKilled && removed.isEmpty)
                 model[keys[number].key] = nil

@@ -95,8 +95,8 @@ import class TestSupport.Mount
         }
     }
 
-    /// Sends entries without waiting for the answers, until the process exits or `count` are sent. Returns those that were
-    /// reported as kept, including the answers that were sent before an exit.
+    /// Sends entries without waiting for the answers, until the process exits or `count` are sent. Returns those that
+    /// were reported as kept, including the answers that were sent before an exit.
     private func keepAll(_ originals: [TestOriginal], in cache: CacheProcess, killAfter count: Int) -> [TestOriginal] {
         var kept: [TestOriginal] = []
         var awaited = 0
@@ -156,7 +156,8 @@ import class TestSupport.Mount
         try last.close()
     }
 
-    /// A disk becomes full in the middle of commits: what was reported as kept stays, and the rest was reported as not kept.
+    /// A disk becomes full in the middle of commits: what was reported as kept stays, and the rest was reported as not
+    /// kept.
     @Test(.enabled(if: getuid() == 0, "mounts need root")) func fullDiskLosesNothing() throws {
         let mount = try Mount(memoryOf: 1 << 20, at: folder + "/m")
         let directory = mount.path + "/cache"

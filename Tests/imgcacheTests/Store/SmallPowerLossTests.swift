@@ -7,8 +7,8 @@ import WorkerProtocol
 
 @testable import imgcache
 
-/// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation, and
-/// of the later ones any part.
+/// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation,
+/// and of the later ones any part.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class SmallPowerLossTests: CacheSuite {
     private static let originals = (0..<70).map { TestOriginal($0, size: 400 + 631 * ($0 * 7 % 40)) }
     /// Other bytes for the keys of every fifth.
@@ -99,8 +99,8 @@ import WorkerProtocol
         return bytes
     }
 
-    /// The keys that are certain to survive a power failure after `count` changes: those kept before a synchronisation of the
-    /// log.
+    /// The keys that are certain to survive a power failure after `count` changes: those kept before a synchronisation
+    /// of the log.
     private func durable(_ history: History, _ count: Int) -> [String] {
         let synced = history.changes.prefix(count).last {
             if case .sync = $0.action { $0.name == "small.sqlite-wal" } else { false }
@@ -130,7 +130,8 @@ import WorkerProtocol
         }
     }
 
-    /// The simulation is not empty: the log was synchronised between two saves, and most entries are certain in the end.
+    /// The simulation is not empty: the log was synchronised between two saves, and most entries are certain in the
+    /// end.
     @Test func databaseIsSynchronised() throws {
         let history = try Self.history.get()
         let all = durable(history, history.changes.count)

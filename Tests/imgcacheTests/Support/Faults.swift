@@ -202,8 +202,8 @@ func expectSound(_ directory: String, _ possible: Possible) throws -> Int {
     return count
 }
 
-/// Checks that two processes, one after the other, find the same, that every result is right, and what `check` checks of
-/// each.
+/// Checks that two processes, one after the other, find the same, that every result is right, and what `check` checks
+/// of each.
 func expectSame(
     _ possible: Possible, startedBy start: () throws -> CacheProcess, _ check: (CacheProcess, Int) throws -> Void
 ) throws {

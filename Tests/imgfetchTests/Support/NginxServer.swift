@@ -4,9 +4,9 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// nginx with HTTPS on the loopback interface, in front of a `LocalOrigin`. Paths below "/id" answer with the number of the
-/// connection, the protocol and the one that ALPN agreed on; all others are the origin's, which is told the number of the
-/// connection in `X-Connection`.
+/// nginx with HTTPS on the loopback interface, in front of a `LocalOrigin`. Paths below "/id" answer with the number of
+/// the connection, the protocol and the one that ALPN agreed on; all others are the origin's, which is told the number
+/// of the connection in `X-Connection`.
 final class NginxServer {
     /// The tests are for `make test-nginx`, which installs nginx; without it they then fail.
     static let isWanted = ProcessInfo.processInfo.environment["IMGBROKER_TEST_NGINX"] == "1"

@@ -33,7 +33,8 @@ import WorkerProtocol
         #expect(worker.fileRequests.isEmpty)
     }
 
-    /// Its received bytes are reported as progress only when they are in the file: a transfer could be continued from them.
+    /// Its received bytes are reported as progress only when they are in the file: a transfer could be continued from
+    /// them.
     @Test func `a slow body gets a file`() throws {
         let body = Self.bytes(9000)
         let origin = try TestOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }

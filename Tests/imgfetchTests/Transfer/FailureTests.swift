@@ -48,8 +48,8 @@ import WorkerProtocol
         #expect(try worker.run(origin.url("/a")).body == picture)
     }
 
-    /// Each connection answers one request, and is closed or reset by the second one. libcurl repeats a request five times,
-    /// maybe on such connections.
+    /// Each connection answers one request, and is closed or reset by the second one. libcurl repeats a request five
+    /// times, maybe on such connections.
     @Test(arguments: [LocalOrigin.Response.raw([]), .reset])
     func `a request on a kept connection that was closed is sent on a new one`(end: LocalOrigin.Response) throws {
         let origin = try TestOrigin { request in

@@ -51,8 +51,8 @@ import Testing
         let origin = try TestOrigin { request in
             .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (request.path == "/drops" ? 1 : 1000, 100) }
         }
-        // The worker's clock is 30 times as fast, so that a period takes one second instead of 30. In its time the steady
-        // body has 333 bytes a second.
+        // The worker's clock is 30 times as fast, so that a period takes one second instead of 30. In its time the
+        // steady body has 333 bytes a second.
         let directory = try TemporaryDirectory()
         let library = directory.file("clock.so")
         try Compiler.makeLibrary(library, of: "Tests/ClockShim/ClockShim.c")

@@ -4,7 +4,8 @@ import IPCProtocol
 import SystemValues
 package import WorkerProtocol
 
-// Decodings for requests, and reports of decode workers: headers, which are admitted when memory allows, results, and failures.
+// Decodings for requests, and reports of decode workers: headers, which are admitted when memory allows, results, and
+// failures.
 extension BrokerState {
     // MARK: Start
 
@@ -50,8 +51,8 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
-    /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the worker
-    /// is one more than work otherwise; with `brief`, it may get others of that user, to do one after the other.
+    /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the
+    /// worker is one more than work otherwise; with `brief`, it may get others of that user, to do one after the other.
     mutating func startIdentifying(
         _ job: JobID, on worker: WorkerID, isSpare: Bool = false, brief: JobOwner.User? = nil
     ) {
@@ -67,9 +68,9 @@ extension BrokerState {
         actions.append(.identify(worker, job, body, early: early, room: room))
     }
 
-    /// The form in which small bytes are wanted first, those that their cost is counted for, and the room for the result. Nil for
-    /// other bytes, for encoded images and animations, where damage is accepted, without room for the result, and where the bytes
-    /// may be those that are in memory already.
+    /// The form in which small bytes are wanted first, those that their cost is counted for, and the room for the
+    /// result. Nil for other bytes, for encoded images and animations, where damage is accepted, without room for the
+    /// result, and where the bytes may be those that are in memory already.
     private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: Responsible?, room: Int) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
             case let room = earlyRoom(ofBody: download.received), hasRoom(for: room),
@@ -83,15 +84,16 @@ extension BrokerState {
         return (.pixels(transform), waiter.responsible(servedBy: download.response?.servedBy), room)
     }
 
-    /// The room for what a small body is decoded to: the least, where the decodings would take more than an eighth of the memory.
+    /// The room for what a small body is decoded to: the least, where the decodings would take more than an eighth of
+    /// the memory.
     private func earlyRoom(ofBody bytes: Int) -> Int {
         let room = limits.earlyResultBytes(ofBody: bytes)
         return decoding.reservedBytes + room <= memory.limit / 8 ? room : limits.leastEarlyResultBytes
     }
 
-    /// Ends a queued decoding whose image is refused; returns whether it is. The second attempt at an image that a worker died of
-    /// is made in spite of a pause, because it decides whether the image is quarantined. Where others have joined who are not
-    /// paused, it goes on and is charged to the first of them.
+    /// Ends a queued decoding whose image is refused; returns whether it is. The second attempt at an image that a
+    /// worker died of is made in spite of a pause, because it decides whether the image is quarantined. Where others
+    /// have joined who are not paused, it goes on and is charged to the first of them.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
             let error = decodingRefusal(of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
@@ -178,8 +180,9 @@ extension BrokerState {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
 
-    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A decode worker
-    /// has one job at a time, which is not taken from it while it works, so no report of an honest one comes too late.
+    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A
+    /// decode worker has one job at a time, which is not taken from it while it works, so no report of an honest one
+    /// comes too late.
     mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
         if supervision[worker]?.isCondemned == false {
             workerMisbehaved(worker, "it reported \(report) without being asked")
@@ -253,9 +256,9 @@ extension BrokerState {
 
     private static let damagedMilliseconds = 60_000
 
-    /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under another URL,
-    /// and been faster. Returns the buffer, and whether it stays in memory: the original may have been removed or replaced by
-    /// now, or its name discarded, and then the result is for its waiters alone.
+    /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under
+    /// another URL, and been faster. Returns the buffer, and whether it stays in memory: the original may have been
+    /// removed or replaced by now, or its name discarded, and then the result is for its waiters alone.
     private mutating func publish(
         _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
         for waiters: JobWaiters, isDetached: Bool = false
@@ -301,7 +304,8 @@ extension BrokerState {
     /// Whether one of the waiters is a client's `get`, which is answered with the result.
     func hasGet(_ waiters: JobWaiters) -> Bool { waiters.contains { requests[$0.id]?.purpose == .get } }
 
-    /// Makes the product of a job a buffer: a small one in a segment of the client that waits longest, if that maps any.
+    /// Makes the product of a job a buffer: a small one in a segment of the client that waits longest, if that maps
+    /// any.
     mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
@@ -330,7 +334,8 @@ extension BrokerState {
         return buffer
     }
 
-    /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its result.
+    /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its
+    /// result.
     package mutating func expects(_ early: EarlyResult, of job: JobID, on worker: WorkerID) -> Bool {
         supervision.isRunning(job, on: worker) && decoding.expects(early, of: job)
     }

@@ -6,8 +6,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Lookups of requests, and answers of the cache process: what it found, saved, forgot and cleared, and what follows when it
-// does not answer.
+// Lookups of requests, and answers of the cache process: what it found, saved, forgot and cleared, and what follows
+// when it does not answer.
 extension BrokerState {
     // MARK: Lookups
 
@@ -139,7 +139,8 @@ extension BrokerState {
         goOn(lookup, looksAgain: looksAgain)
     }
 
-    /// Whether the disk tier certainly has no original of the user's own with this key, which is remembered as after a lookup.
+    /// Whether the disk tier certainly has no original of the user's own with this key, which is remembered as after a
+    /// lookup.
     mutating func certainlyLacks(owned key: OriginalKey) -> Bool {
         guard disk.lacks([key]) else { return false }
         if disk.noteMissing(owned: key) { memory.endSlots() }
@@ -180,7 +181,8 @@ extension BrokerState {
 
     // MARK: Saving
 
-    /// Has the disk tier save an original; when it has too much to save, later, if the original is still in memory then.
+    /// Has the disk tier save an original; when it has too much to save, later, if the original is still in memory
+    /// then.
     mutating func save(_ body: BufferID, as key: OriginalKey, _ original: OriginalFacts) {
         // One above the bound would wait for ever.
         if original.bytes > limits.maxSavingBytes { return }

@@ -5,8 +5,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Downloads for requests, and reports of download workers: bodies and confirmations, which are cached where they may be and
-// served to their waiters, and failures.
+// Downloads for requests, and reports of download workers: bodies and confirmations, which are cached where they may be
+// and served to their waiters, and failures.
 extension BrokerState {
     // MARK: Start
 
@@ -87,8 +87,9 @@ extension BrokerState {
         }
     }
 
-    /// Ends the requests of a download that waits for its origin whose time does not last beyond that: with the stale original, if
-    /// that may be served, else with the error. Those that may be served the stale original do not wait either.
+    /// Ends the requests of a download that waits for its origin whose time does not last beyond that: with the stale
+    /// original, if that may be served, else with the error. Those that may be served the stale original do not wait
+    /// either.
     private mutating func failImpatient(_ job: JobID, _ error: WireError) {
         guard let download = downloads[job], let end = downloads.holdEnd(of: job, at: now.instant) else { return }
         for waiter in download.waiters

@@ -6,8 +6,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Local files, whose descriptors clients send: a helper looks at each, which names its contents, and reads those that are not
-// cached.
+// Local files, whose descriptors clients send: a helper looks at each, which names its contents, and reads those that
+// are not cached.
 extension BrokerState {
     // MARK: Requests
 
@@ -224,7 +224,8 @@ extension BrokerState {
         _ key: OriginalKey, _ job: JobID, _ waiters: JobWaiters, _ content: ContentKey, _ received: BufferID,
         bytes: Int, early: EarlyVariant? = nil
     ) {
-        // Earlier results of the same contents are replaced, also on disk: the file may have changed without another identity.
+        // Earlier results of the same contents are replaced, also on disk: the file may have changed without another
+        // identity.
         if waiters.contains(where: { requests[$0.id]?.request.options.cache == .reload }) { forget(key) }
         let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)
@@ -242,8 +243,8 @@ extension BrokerState {
         if !staysInMemory { dropRemoved(memory.remove(name)) }
     }
 
-    /// Has the disk tier save the identity of a file in place of its bytes, which are never copied there. So it finds the rasters
-    /// that were made of the same contents, and verifies that they belong to them.
+    /// Has the disk tier save the identity of a file in place of its bytes, which are never copied there. So it finds
+    /// the rasters that were made of the same contents, and verifies that they belong to them.
     mutating func saveIdentity(_ key: OriginalKey, with raster: BufferID, on worker: WorkerID) {
         guard let original = memory.original(key), !original.isOnDisk else { return }
         let text = key.url.text

@@ -4,7 +4,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Partial images, for clients that want to see an image while it is downloaded. They use idle workers and free memory only.
+// Partial images, for clients that want to see an image while it is downloaded. They use idle workers and free memory
+// only.
 extension BrokerState {
     /// The pause after a partial decoding, as a multiple of its duration: they take a fifth of a worker at most.
     private static let partialPauseShare = 4

@@ -6,8 +6,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// The shared tier: lookups before downloads and decodings, the leases under which this broker downloads for others, and the
-// records that it writes for them.
+// The shared tier: lookups before downloads and decodings, the leases under which this broker downloads for others, and
+// the records that it writes for them.
 extension BrokerState {
     /// The time for which others load for themselves what must not be shared, in milliseconds.
     private static let unsharedMs = 60_000
@@ -38,14 +38,16 @@ extension BrokerState {
         return Self.recordForm(of: variant).map { Self.sharedKey(of: variant, form: $0) }
     }
 
-    /// Queues the lookup for a job that waits for it: a download, which takes a lease, or a decoding. `assignJobs` sends it.
+    /// Queues the lookup for a job that waits for it: a download, which takes a lease, or a decoding. `assignJobs`
+    /// sends it.
     mutating func askTier(for job: JobID, key: String, takesLease: Bool, _ waiter: JobWaiter) {
         carryOut(
             tier.begin(
                 job, key: key, takesLease: takesLease, owner: waiter.owner, priority: waiter.priority, at: now.instant))
     }
 
-    /// The form of a variant as in records; nil for a variant that is not shared: only images that are encoded again are.
+    /// The form of a variant as in records; nil for a variant that is not shared: only images that are encoded again
+    /// are.
     private static func recordForm(of variant: VariantKey) -> String? {
         guard variant.form.encoding != nil, variant.content.owner == nil, variant.content.pixels == nil else {
             return nil
@@ -290,7 +292,8 @@ extension BrokerState {
         }
     }
 
-    /// Removes records from the shared tier: with `later`, as soon as its process can do it; otherwise only if it can now.
+    /// Removes records from the shared tier: with `later`, as soon as its process can do it; otherwise only if it can
+    /// now.
     mutating func removeShared(_ keys: Set<String>, later: Bool) {
         guard limits.usesSharedTier, later || supervision.available(.tier) != nil else { return }
         if !tier.enqueue(removing: keys) {
@@ -304,7 +307,8 @@ extension BrokerState {
         while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
     }
 
-    /// Writes a record, with the bytes of a buffer or without, and ends a lease; only the latter if no record can be written now.
+    /// Writes a record, with the bytes of a buffer or without, and ends a lease; only the latter if no record can be
+    /// written now.
     private mutating func write(
         _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID? = nil, _ bytes: Int = 0,
         for user: JobOwner.User, ending lease: SharedTier.Lease?

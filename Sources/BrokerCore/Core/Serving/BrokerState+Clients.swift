@@ -256,7 +256,8 @@ extension BrokerState {
         ask(.forget(requester, url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
     }
 
-    /// Empties a tier, or takes what was unused for that long out of it, for an administrator: `messageReceived` has checked that.
+    /// Empties a tier, or takes what was unused for that long out of it, for an administrator: `messageReceived` has
+    /// checked that.
     private mutating func clear(_ tier: CacheTier, olderThanSeconds: Int?, id: Int, from client: ClientID) {
         var (removed, bytes) = (0, 0)
         if tier.includesDisk, canLookUp, let asking = clients[client],

@@ -3,11 +3,12 @@ import IPCProtocol
 package import SystemValues
 import WorkerProtocol
 
-// The fast path: a `get` whose text was a memory hit before and still is one, and the release of a single buffer. Anything
-// unusual is left to `handle`, and both ways have the same effect.
+// The fast path: a `get` whose text was a memory hit before and still is one, and the release of a single buffer.
+// Anything unusual is left to `handle`, and both ways have the same effect.
 extension BrokerState {
     package enum RepeatedAnswer {
-        /// The reply is an `image` frame with this id, this text after the id, and the descriptor of this buffer, if any.
+        /// The reply is an `image` frame with this id, this text after the id, and the descriptor of this buffer, if
+        /// any.
         case image(id: Int, rest: [UInt8], descriptor: BufferID?)
         /// A lease was released. There is no reply; these words are to be written to the validity page.
         case released([ValiditySlots.Change])

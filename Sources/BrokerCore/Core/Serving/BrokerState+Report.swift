@@ -126,8 +126,8 @@ extension BrokerState {
 
     // MARK: Invariants
 
-    /// Returns a message when the outcomes counted and the unanswered `get`s do not add up to the `get`s received, so that some
-    /// `get` has not exactly one outcome; nil when they do. Cheap enough to be checked after every event.
+    /// Returns a message when the outcomes counted and the unanswered `get`s do not add up to the `get`s received, so
+    /// that some `get` has not exactly one outcome; nil when they do. Cheap enough to be checked after every event.
     func brokenOutcomes() -> String? {
         let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.requests.outcomes[$1] ?? 0) }
         return outcomes + requests.gets == counters.requests.requests ? nil : "a get without exactly one outcome"

@@ -143,9 +143,9 @@ extension BrokerState {
         schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
     }
 
-    /// Takes a request, which waits for no job, its next step: memory, then the disk tier, then the shared tier and the origin. A
-    /// lookup that ends and a confirmation lead back here; a body goes on to `serve`, a variant to `deliver`, and a failure to
-    /// `failOrServeStale` or `imageFailed`.
+    /// Takes a request, which waits for no job, its next step: memory, then the disk tier, then the shared tier and the
+    /// origin. A lookup that ends and a confirmation lead back here; a body goes on to `serve`, a variant to `deliver`,
+    /// and a failure to `failOrServeStale` or `imageFailed`.
     mutating func advance(_ id: WaiterID) {
         requests.decideAnew(id)
         guard let waiter = requests[id] else { return }
@@ -322,7 +322,8 @@ extension BrokerState {
         if waiter.preview == .showing { endPreview(waiter.id) }
     }
 
-    /// Whether the client of a file may keep a buffer: a further request for the unchanged file would get it from memory.
+    /// Whether the client of a file may keep a buffer: a further request for the unchanged file would get it from
+    /// memory.
     private mutating func isRepeatable(_ waiter: Waiter, with buffer: BufferID) -> Bool {
         waiter.isOfKeptFile && clients[waiter.client]?.hasPage == true && memoryHit(for: waiter)?.buffer == buffer
     }
@@ -333,8 +334,8 @@ extension BrokerState {
             room: leaseRoom)
     }
 
-    /// The memory and descriptors that only leases keep may still take: of buffers that were evicted or have no record, of shared
-    /// ones, and of ended segments.
+    /// The memory and descriptors that only leases keep may still take: of buffers that were evicted or have no record,
+    /// of shared ones, and of ended segments.
     var leaseRoom: Clients.Room {
         Clients.Room(
             bytes: limits.maxEvictedBytes - memory.bytesOfHolds - clients.endedSegmentBytes,
@@ -423,8 +424,8 @@ extension BrokerState {
 
     // MARK: Failure
 
-    /// Answers a request, registered or not, with an error, and ends it; one that is registered and has an alternative URL goes on
-    /// with that after a failure that may be of the URL. It waits for no job, or its job ends too.
+    /// Answers a request, registered or not, with an error, and ends it; one that is registered and has an alternative
+    /// URL goes on with that after a failure that may be of the URL. It waits for no job, or its job ends too.
     mutating func fail(_ waiter: Waiter, _ error: WireError) {
         if Self.errorsOfURLs.contains(error.code), requests.takeAlternative(waiter.id) {
             assignsAgain = true
@@ -504,8 +505,8 @@ extension BrokerState {
         }
     }
 
-    /// Ends a request whose original cannot be had: with the stale one, if that may be served (RFC 5861, section 4), else
-    /// with the error. `known` is what the origin was asked to confirm, which only the disk tier may still have.
+    /// Ends a request whose original cannot be had: with the stale one, if that may be served (RFC 5861, section 4),
+    /// else with the error. `known` is what the origin was asked to confirm, which only the disk tier may still have.
     mutating func failOrServeStale(_ id: WaiterID, _ error: WireError, revalidating known: OriginalFacts? = nil) {
         guard let waiter = requests[id] else { return }
         guard let stale = staleOriginal(for: id, after: error, known: known) else { return fail(waiter, error) }
@@ -529,8 +530,8 @@ extension BrokerState {
         if waiter.preview == .showing { endPreview(waiter.id) } else { fail(waiter, error) }
     }
 
-    /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin may
-    /// have replaced it. With `isReplaced` another original is cached again in place of these bytes.
+    /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin
+    /// may have replaced it. With `isReplaced` another original is cached again in place of these bytes.
     mutating func imageFailed(_ id: WaiterID, _ error: WireError, isReplaced: Bool) {
         guard let waiter = requests[id] else { return }
         if case .store = waiter.purpose { return fail(waiter, error) }

@@ -4,8 +4,8 @@ import WorkerProtocol
 
 // Where the time of loads goes: counted for all, and reported to the requests that ask for it.
 extension BrokerState {
-    /// Counts a job that has ended now and the parts that its worker reports, which have followed one another, and adds them to
-    /// the traces of its waiters. Parts beyond the job's own time are cut off.
+    /// Counts a job that has ended now and the parts that its worker reports, which have followed one another, and adds
+    /// them to the traces of its waiters. Parts beyond the job's own time are cut off.
     mutating func ended(
         _ name: StatsReport.Distribution, from start: Instant, parts: [(StatsReport.Distribution, Int)] = [],
         queuedAt: Instant? = nil, for waiters: JobWaiters, countingWhole: Bool = true

@@ -7,7 +7,8 @@ struct Counters {
     private(set) var requests = RequestCounters()
     /// Of the clients of each user: what one user may see.
     private var users: [UInt32: RequestCounters] = [:]
-    /// The requests of the programs that are counted by themselves. A request of any other client costs a comparison with nil.
+    /// The requests of the programs that are counted by themselves. A request of any other client costs a comparison
+    /// with nil.
     private var programs: [StatsReport.Program: (row: StatsReport.ProgramRequests, durations: LatencyHistogram)] = [:]
     /// Exited workers of all kinds, retired ones aside.
     var workerDeaths: [DeathCause: Int] = [:]
@@ -75,7 +76,8 @@ struct RequestCounters {
     var prefetched = 0
     /// Hits that clients found on the validity page, as far as they have reported.
     private(set) var mappedHits = 0
-    /// The bytes of bodies, and the microseconds of transfers and decodings. A job counts for the user of its first waiter.
+    /// The bytes of bodies, and the microseconds of transfers and decodings. A job counts for the user of its first
+    /// waiter.
     var bytesDownloaded = 0
     var downloadMicroseconds = 0
     var decodeMicroseconds = 0
@@ -119,8 +121,8 @@ struct RequestCounters {
 
 /// The origins whose transfers take most time together, in bounded memory.
 ///
-/// The space-saving algorithm: when the table is full, a new origin takes the place of the one with the least time, and inherits
-/// that time for the order only. So an origin that takes more than a 64th of all time is always in the table.
+/// The space-saving algorithm: when the table is full, a new origin takes the place of the one with the least time, and
+/// inherits that time for the order only. So an origin that takes more than a 64th of all time is always in the table.
 struct BusiestOrigins {
     static let capacity = 64
     /// The longest name that is kept, in bytes; a host's name has at most 253.

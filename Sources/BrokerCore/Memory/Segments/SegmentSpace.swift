@@ -2,8 +2,9 @@ import IPCProtocol
 
 /// Which bytes of one segment belong to which image, in units of 64 bytes.
 ///
-/// An image takes the smallest hole that is large enough, and of equal ones the first (best fit). Images that differ in size leave
-/// holes among them that are too small for most: `window` finds where a hole is made with the fewest bytes moved.
+/// An image takes the smallest hole that is large enough, and of equal ones the first (best fit). Images that differ in
+/// size leave holes among them that are too small for most: `window` finds where a hole is made with the fewest bytes
+/// moved.
 struct SegmentSpace {
     /// The bytes of a unit, a cache line.
     static let unit = 64
@@ -118,8 +119,8 @@ struct SegmentSpace {
         return pieces[lists].joined().filter { range.contains(Int($0.start)) }
     }
 
-    /// Returns the window of at least `units` whose images have the fewest (`cost`): images that may be moved, and the holes among
-    /// and beside them; nil when images that are held leave none.
+    /// Returns the window of at least `units` whose images have the fewest (`cost`): images that may be moved, and the
+    /// holes among and beside them; nil when images that are held leave none.
     func window(of units: Int) -> (range: Range<Int>, cost: Int)? {
         var best: (range: Range<Int>, cost: Int)?
         // The images of the window that ends where the last one begins, and where it begins itself.
@@ -172,7 +173,8 @@ struct SegmentSpace {
 }
 
 extension Array {
-    /// Returns the index of the first element for which `isBehind` is true; those for which it is not come before all others.
+    /// Returns the index of the first element for which `isBehind` is true; those for which it is not come before all
+    /// others.
     fileprivate func partitionIndex(where isBehind: (Element) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {

@@ -8,8 +8,9 @@ package struct SegmentOwner: Hashable {
 
 /// The segments of all owners, and where each image lies in them.
 ///
-/// A *segment* is shared memory that its owner's clients map once; small results lie in it side by side. Which images there are is
-/// decided elsewhere (`MemoryIndex`); where they lie is decided here, and the bytes are copied by the shell.
+/// A *segment* is shared memory that its owner's clients map once; small results lie in it side by side. Which images
+/// there are is decided elsewhere (`MemoryIndex`); where they lie is decided here, and the bytes are copied by the
+/// shell.
 package struct Segments {
     /// Where an image lies.
     package struct Place: Hashable, Sendable {
@@ -123,7 +124,8 @@ package struct Segments {
         numbers[owner, default: []].reduce(0) { $0 + segments[$1]!.space.count * SegmentSpace.unit }
     }
 
-    /// Gives a place to an image; nil when one of the owner's must be removed first. A new segment takes at most `mostNew` bytes.
+    /// Gives a place to an image; nil when one of the owner's must be removed first. A new segment takes at most
+    /// `mostNew` bytes.
     mutating func insert(_ buffer: BufferID, bytes: Int, for owner: SegmentOwner, mostNew: Int) -> Placement? {
         let units = SegmentSpace.units(of: bytes)
         guard bytes <= Self.mostImageBytes else { return nil }
@@ -138,7 +140,8 @@ package struct Segments {
         return hasRoom(for: units, owner) ? makeRoom(for: buffer, units: units, of: owner) : nil
     }
 
-    /// Frees the place of an image. Returns its segment if that has ended: it gets no further images, and this was its last one.
+    /// Frees the place of an image. Returns its segment if that has ended: it gets no further images, and this was its
+    /// last one.
     mutating func remove(from place: Place) -> Ended? {
         changeSpace(of: place.segment) { $0.remove(at: place.offset / SegmentSpace.unit) }
         if segments[place.segment]!.isReadOnly, segments[place.segment]!.space.isEmpty { return end(place.segment) }
@@ -161,8 +164,9 @@ package struct Segments {
         segments[place.segment]!.space.setHeld(isHeld, at: place.offset / SegmentSpace.unit)
     }
 
-    /// Ends the owner's segment with the fewest used units, if its images fit into the others and twice the part that must stay
-    /// free remains there, or if it is empty and the only one. Returns it if it was empty, so that it has ended at once.
+    /// Ends the owner's segment with the fewest used units, if its images fit into the others and twice the part that
+    /// must stay free remains there, or if it is empty and the only one. Returns it if it was empty, so that it has
+    /// ended at once.
     mutating func endSpare(of owner: SegmentOwner) -> Ended? {
         let all = numbers[owner, default: []].filter { !segments[$0]!.isEnding }
         func used(_ number: Int) -> Int { segments[number]!.space.count - segments[number]!.space.freeCount }
@@ -181,8 +185,9 @@ package struct Segments {
         return endIfEmpty(number)
     }
 
-    /// Moves up to `mostBytes` out of segments that are ending. Returns also the images to be removed, so that the segments can end: those
-    /// that fit nowhere else, and of a segment out of which nothing could be moved twice, those that someone holds, except `needed` ones.
+    /// Moves up to `mostBytes` out of segments that are ending. Returns also the images to be removed, so that the
+    /// segments can end: those that fit nowhere else, and of a segment out of which nothing could be moved twice, those
+    /// that someone holds, except `needed` ones.
     mutating func moveOut(
         mostBytes: Int, keeping needed: Set<BufferID>
     ) -> (moves: [Move], lost: [BufferID], ended: [Ended]) {

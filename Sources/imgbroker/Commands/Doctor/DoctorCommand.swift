@@ -23,7 +23,8 @@ enum DoctorCommand {
         Exit status: \(status)
         """
 
-    /// Examines the machine for a broker with a configuration, or shows the help without one, and returns the exit status.
+    /// Examines the machine for a broker with a configuration, or shows the help without one, and returns the exit
+    /// status.
     static func run(_ configuration: Configuration?) -> Int32 {
         guard let configuration else { return StandardOutput.writeHelp(usage) }
         let findings = facts(for: configuration).findings(for: configuration)
@@ -155,8 +156,8 @@ enum TierProbe {
     /// The time for all servers together, in milliseconds, and that of each step with one in seconds.
     private static let (patience, secondsOfStep) = (3000, 2)
 
-    /// Returns those of `servers` that do not answer as memcached does. All are asked at the same time, because an answer that does not
-    /// come takes long.
+    /// Returns those of `servers` that do not answer as memcached does. All are asked at the same time, because an
+    /// answer that does not come takes long.
     static func silent(_ servers: [String]) -> [String] {
         guard let waker = try? Waker() else { return servers }
         // Whether each server that has been asked is there.

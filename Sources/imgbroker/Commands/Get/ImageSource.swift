@@ -12,7 +12,8 @@ enum ImageSource {
     case file(String)
     case standardInput
 
-    /// Recognises an operand: text with "://" or "data:" before it is a URL, and "-" standard input; anything else is a path.
+    /// Recognises an operand: text with "://" or "data:" before it is a URL, and "-" standard input; anything else is a
+    /// path.
     init(_ word: String) {
         self =
             word == "-"
@@ -22,7 +23,8 @@ enum ImageSource {
     /// The most sources of a list.
     private static let most = 1_000_000
 
-    /// Reads the list at `path`, or that on standard input for "-": a URL or a path in each line. Empty lines are left out.
+    /// Reads the list at `path`, or that on standard input for "-": a URL or a path in each line. Empty lines are left
+    /// out.
     static func list(_ path: String) throws(UsageError) -> [ImageSource] {
         let text: String
         do throws(SystemError) {
@@ -46,8 +48,8 @@ enum ImageSource {
         }
     }
 
-    /// The name of a file or folder for its result: the last component without its extension, and without dots and dashes at its
-    /// beginning. So it never leads elsewhere, hides the file or resembles an option.
+    /// The name of a file or folder for its result: the last component without its extension, and without dots and
+    /// dashes at its beginning. So it never leads elsewhere, hides the file or resembles an option.
     var name: String {
         let plain = nameAndExtension.name.unicodeScalars.drop { $0 == "." || $0 == "-" }
         return plain.isEmpty ? "image" : String(plain)

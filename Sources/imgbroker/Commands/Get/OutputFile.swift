@@ -14,16 +14,16 @@ enum OutputFile {
 
     /// Writes `bytes` to `path`.
     ///
-    /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
-    /// symbolic link stays, and is written to. So is the file that is standard output, from its present position, and an
-    /// empty file, which its maker may have open (`mktemp`, thumbnail services).
+    /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or
+    /// a symbolic link stays, and is written to. So is the file that is standard output, from its present position, and
+    /// an empty file, which its maker may have open (`mktemp`, thumbnail services).
     static func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws(SystemError) {
         if isStandardOutput(path) { return unsafe try FileDescriptor.standardOutput().write(bytes) }
         unsafe try write(bytes, to: path) { () throws(SystemError) in try FileDescriptor.open(writingAt: path) }
     }
 
-    /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links may lead out of
-    /// the folder (`EXDEV`).
+    /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links may lead out
+    /// of the folder (`EXDEV`).
     static func write(_ bytes: UnsafeRawBufferPointer, to path: String, beneath folder: String) throws(SystemError) {
         let root = try FileSystem.openDirectory(folder.isEmpty ? "." : folder)
         let folders = Self.folder(of: path)
@@ -94,7 +94,8 @@ enum OutputName {
         return outputs
     }
 
-    /// The folder that the user has written before the first placeholder of `pattern`, up to its last slash; nil without placeholders.
+    /// The folder that the user has written before the first placeholder of `pattern`, up to its last slash; nil
+    /// without placeholders.
     static func folder(of pattern: String) -> String? {
         let ends = placeholders.compactMap { pattern.unicodeScalars.firstRange(of: $0.word.unicodeScalars)?.lowerBound }
         return ends.min().map { OutputFile.folder(of: pattern[..<$0]) }
@@ -115,8 +116,9 @@ enum OutputName {
         return result
     }
 
-    /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty, which
-    /// its maker has named (`mktemp`), or is a device, a pipe or a link. Any other must have the extension of a format.
+    /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty,
+    /// which its maker has named (`mktemp`), or is a device, a pipe or a link. Any other must have the extension of a
+    /// format.
     static func representation(named path: String) throws(UsageError) -> GetOptions.Representation {
         switch parts(of: String(path.split(separator: "/").last ?? "")).fileExtension.lowercased() {
         case "jpg", "jpeg": return .jpeg

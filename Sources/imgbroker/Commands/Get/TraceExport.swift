@@ -37,8 +37,8 @@ struct TraceExport {
         var reply: ImageReply
     }
 
-    /// One line with a request's spans: that of the whole request, and below it those of the reply, each below the one that it
-    /// lies in.
+    /// One line with a request's spans: that of the whole request, and below it those of the reply, each below the one
+    /// that it lies in.
     func line(_ load: Load) -> String {
         let trace = parent?.trace ?? identifier() + identifier()
         let root = identifier()

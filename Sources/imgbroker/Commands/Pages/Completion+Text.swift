@@ -1,8 +1,8 @@
 extension Completion {
     private static let broker = BrokerSetting.all.map(\.help) + BrokerCommandLine.commands
 
-    /// The commands with options of their own: the words that the first operand may be, if it may be no others, and what zsh completes
-    /// the operands with.
+    /// The commands with options of their own: the words that the first operand may be, if it may be no others, and
+    /// what zsh completes the operands with.
     private static let commands: [(name: String, help: [FlagHelp], words: [String], operands: String)] = [
         ("get", GetCommand.help, [], "'*:source:_files'"),
         ("info", InfoCommand.help, [], "'*:source:_files'"),

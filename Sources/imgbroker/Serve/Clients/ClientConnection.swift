@@ -5,8 +5,8 @@ import SystemValues
 
 /// A client as the event loop sees it.
 final class ClientConnection {
-    /// The unsent bytes of frames, and the unsent descriptors, above which nothing more is read from the client until it has
-    /// received its replies.
+    /// The unsent bytes of frames, and the unsent descriptors, above which nothing more is read from the client until
+    /// it has received its replies.
     static let backPressureBytes = 1 << 20
     static let backPressureDescriptors = 64
     /// The unsent bytes above which the client is disconnected. Replies to earlier requests, and events, may exceed the
@@ -63,7 +63,8 @@ final class ClientConnection {
         channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= Self.backPressureDescriptors
     }
 
-    /// Whether a message of it that has come with a descriptor is not complete or not handled, so that it cannot be handed over.
+    /// Whether a message of it that has come with a descriptor is not complete or not handled, so that it cannot be
+    /// handed over.
     var isInsideMessage: Bool {
         !isClosing && (isBeingReceived || channel.receivedDescriptors > 0 || upload?.isCopy == true)
     }

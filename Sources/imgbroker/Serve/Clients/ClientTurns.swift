@@ -1,7 +1,7 @@
 import BrokerCore
 
-/// The clients with messages to be served: users take turns, and each user's clients, in the order of their arrival. So a user's
-/// request waits for one client of another user, however many connections that one has.
+/// The clients with messages to be served: users take turns, and each user's clients, in the order of their arrival. So
+/// a user's request waits for one client of another user, however many connections that one has.
 ///
 /// Lines keep their memory while they are empty, because a hit should not allocate any.
 struct ClientTurns {

@@ -9,8 +9,8 @@ final class ListeningSocket {
     /// The identity of its file; nil if the service manager has made that.
     let identity: UnixSocket.FileIdentity?
 
-    /// The longest wait for the lock, which a broker that starts holds for milliseconds. Any user who may read the directory can
-    /// hold it for longer.
+    /// The longest wait for the lock, which a broker that starts holds for milliseconds. Any user who may read the
+    /// directory can hold it for longer.
     private static let lockMilliseconds = 2000
 
     init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(ServeRefusal) {
@@ -34,8 +34,8 @@ final class ListeningSocket {
         }
     }
 
-    /// Listens with the socket of the process whose place this one takes, or with one of the service manager, which keeps
-    /// its file.
+    /// Listens with the socket of the process whose place this one takes, or with one of the service manager, which
+    /// keeps its file.
     init(
         inherited descriptor: FileDescriptor, path: String = "the service manager's socket",
         identity: UnixSocket.FileIdentity? = nil
@@ -59,8 +59,8 @@ final class ListeningSocket {
     }
 }
 
-/// Removes the socket's file for a broker that has dropped the privilege to do so: with `--user`, root starts a process that
-/// waits for the broker's exit, however it comes, and removes the file.
+/// Removes the socket's file for a broker that has dropped the privilege to do so: with `--user`, root starts a process
+/// that waits for the broker's exit, however it comes, and removes the file.
 final class SocketRemover {
     /// The first word of its command line.
     static let word = "remove-socket"

@@ -3,12 +3,12 @@ import IPCTransport
 import LinuxSystem
 import SystemValues
 
-/// The descriptors that were sent to clients and not received yet. The kernel bounds their number, over all sockets, by the
-/// number that this process may open. So a client that does not receive is sent no more after a while; one descriptor each
-/// client may always have in flight, because there are fewer clients than spare descriptors.
+/// The descriptors that were sent to clients and not received yet. The kernel bounds their number, over all sockets, by
+/// the number that this process may open. So a client that does not receive is sent no more after a while; one
+/// descriptor each client may always have in flight, because there are fewer clients than spare descriptors.
 ///
-/// The kernel reports no receipt, but it can be asked for the unreceived descriptors of one client. All clients are asked
-/// only when many descriptors may be in flight.
+/// The kernel reports no receipt, but it can be asked for the unreceived descriptors of one client. All clients are
+/// asked only when many descriptors may be in flight.
 struct UnreadDescriptors {
     /// The most in flight to one client.
     private static let limitOfClient = 128
@@ -52,8 +52,8 @@ struct UnreadDescriptors {
 
     mutating func sent(_ count: Int) { sentSince += count }
 
-    /// Notes that a client departs. Its socket stays open until the other end has received everything, or is closed; its
-    /// unreceived descriptors count for its user as before. Returns whether it has any.
+    /// Notes that a client departs. Its socket stays open until the other end has received everything, or is closed;
+    /// its unreceived descriptors count for its user as before. Returns whether it has any.
     mutating func leave(_ client: ClientConnection) -> Bool {
         let count = client.channel.countUnreadDescriptors()
         if count > 0 { takeOver(client.channel.socket, of: client.uid, unread: count) }

@@ -2,8 +2,8 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 
-/// The bytes of a `store`: the checks of a descriptor that came with it, and the copy into a memfd of the broker's, as the
-/// payload arrives or from a file in parts.
+/// The bytes of a `store`: the checks of a descriptor that came with it, and the copy into a memfd of the broker's, as
+/// the payload arrives or from a file in parts.
 final class Upload {
     /// A descriptor that a client sent.
     enum Given {
@@ -80,8 +80,8 @@ final class Upload {
         return sealed
     }
 
-    /// Inspects a descriptor that a client sent. Only a file in memory is ever read, because reading any other may block
-    /// the broker.
+    /// Inspects a descriptor that a client sent. Only a file in memory is ever read, because reading any other may
+    /// block the broker.
     static func look(
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {

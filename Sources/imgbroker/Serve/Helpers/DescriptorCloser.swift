@@ -2,12 +2,12 @@ import LinuxSystem
 import Sandbox
 import SystemValues
 
-/// Closes large files in memory in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would
-/// be served.
+/// Closes large files in memory in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client
+/// would be served.
 ///
-/// The process keeps a descriptor until `release`, when the broker has closed its own: the last one to close it frees the
-/// pages. A compromised worker may have sent another file, such as a TCP socket that lingers: a process that does not answer a
-/// release is replaced, and what it has is closed when it is killed.
+/// The process keeps a descriptor until `release`, when the broker has closed its own: the last one to close it frees
+/// the pages. A compromised worker may have sent another file, such as a TCP socket that lingers: a process that does
+/// not answer a release is replaced, and what it has is closed when it is killed.
 final class DescriptorCloser {
     /// Smaller buffers are closed faster than they are handed over.
     private static let worthwhileBytes = 1 << 20
@@ -47,8 +47,8 @@ final class DescriptorCloser {
         if let size = try? buffer.size(), size >= Self.worthwhileBytes { hand(over: buffer) }
     }
 
-    /// Closes a file in memory that another process made, and that no object owns any more. Its size is not known: the other
-    /// may change it at any time.
+    /// Closes a file in memory that another process made, and that no object owns any more. Its size is not known: the
+    /// other may change it at any time.
     func dispose(_ raw: Int32) { hand(over: FileDescriptor(owning: raw)) }
 
     /// Lets the process close what it was given before. Called when the broker has no references to it.
@@ -158,8 +158,8 @@ enum HelperSandbox {
 
     /// Gives up all rights but those to a socket and to memory.
     ///
-    /// A kernel without a part of the sandbox is reported, and refuses the workers, unless the broker may do without. The
-    /// helper goes on with the other parts: it parses nothing, and the broker cannot receive descriptors itself.
+    /// A kernel without a part of the sandbox is reported, and refuses the workers, unless the broker may do without.
+    /// The helper goes on with the other parts: it parses nothing, and the broker cannot receive descriptors itself.
     static func enter(_ policy: SandboxPolicy, _ words: some Sequence<String>) {
         var policy = policy
         policy.isStrict = words.contains(strict)

@@ -4,14 +4,14 @@ import LinuxSystem
 import Sandbox
 import SystemValues
 
-/// The process that receives descriptors for the broker, and reads local files (`DescriptorReceiver`). Its calls on these
-/// descriptors may hold it up for ever.
+/// The process that receives descriptors for the broker, and reads local files (`DescriptorReceiver`). Its calls on
+/// these descriptors may hold it up for ever.
 enum DescriptorHelper {
     /// Nine bytes from the broker: the kind and a number.
     struct Order {
         enum Kind: UInt8 {
-            /// Receive messages on the connection that comes with the order, at least one and at most `mostMessages`, and keep the file
-            /// of each under the number or a following one.
+            /// Receive messages on the connection that comes with the order, at least one and at most `mostMessages`,
+            /// and keep the file of each under the number or a following one.
             case receive
             /// Keep the file that comes with the order under the number.
             case keep
@@ -46,8 +46,8 @@ enum DescriptorHelper {
         var encoded: [UInt8] { [kind.rawValue] + DescriptorHelper.bytes(of: number) }
     }
 
-    /// An answer to the broker: eight bytes with its kind and the number of bytes that follow. The descriptor, if any, comes
-    /// with the first byte.
+    /// An answer to the broker: eight bytes with its kind and the number of bytes that follow. The descriptor, if any,
+    /// comes with the first byte.
     struct Answer {
         enum Kind: UInt32 {
             /// The number of messages that follow for one order, if there are several.
@@ -168,8 +168,9 @@ enum DescriptorHelper {
         /// Local files, by the broker's numbers.
         /// The device of one is nil if that is not of a local file system.
         var files: [Int: (file: FileDescriptor, identity: FileIdentity, device: UInt64?)] = [:]
-        /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before the message
-        /// is passed on, which saves two messages. Without an open file, another file system might get the device's number.
+        /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before
+        /// the message is passed on, which saves two messages. Without an open file, another file system might get the
+        /// device's number.
         var localDevices: [UInt64: Int] = [:]
         /// Answers that are sent with the next one, and the number of messages among them.
         var pending: [UInt8] = []

@@ -5,25 +5,26 @@ import IPCTransport
 import LinuxSystem
 import SystemValues
 
-/// Receives the messages that clients send with descriptors, and reads the local files behind them, in a process of its own: the
-/// helper.
+/// Receives the messages that clients send with descriptors, and reads the local files behind them, in a process of its
+/// own: the helper.
 ///
-/// A descriptor may belong to any file, and closing it may take as long as its sender likes: a TCP socket that lingers, or
-/// a file of a file system that the sender implements (FUSE). The broker therefore never receives one. It only sees, by
-/// peeking, that a message has descriptors; the helper receives the message, and passes on the bytes and the first
-/// descriptor, if that is a file in memory. It goes on with the client's next messages as long as nothing can hold it up. Any other file it keeps, looks at, and reads on request. Then it closes the
-/// others. All of that may take long; it is replaced meanwhile.
+/// A descriptor may belong to any file, and closing it may take as long as its sender likes: a TCP socket that lingers,
+/// or a file of a file system that the sender implements (FUSE). The broker therefore never receives one. It only sees,
+/// by peeking, that a message has descriptors; the helper receives the message, and passes on the bytes and the first
+/// descriptor, if that is a file in memory. It goes on with the client's next messages as long as nothing can hold it
+/// up. Any other file it keeps, looks at, and reads on request. Then it closes the others. All of that may take long;
+/// it is replaced meanwhile.
 ///
-/// A helper that keeps files of a user serves only that user, so that a file system that does not answer holds up its own users
-/// alone.
+/// A helper that keeps files of a user serves only that user, so that a file system that does not answer holds up its
+/// own users alone.
 ///
 /// A connection that is closed with unreceived descriptors would close them, too, so it is closed by the helper.
 final class DescriptorReceiver {
     /// A message, or a part of one, as the helper has received it.
     struct Message {
         var bytes: ArraySlice<UInt8> = []
-        /// A file in memory, or any other file, which the helper keeps until the last reference is gone: `fileExamined` or
-        /// `fileLost` follows. Nil without one.
+        /// A file in memory, or any other file, which the helper keeps until the last reference is gone: `fileExamined`
+        /// or `fileLost` follows. Nil without one.
         var descriptor: FrameChannel.Arrival?
         /// Whether the client has closed the connection, or the message was lost.
         var isEnd = false
@@ -31,16 +32,16 @@ final class DescriptorReceiver {
 
     struct Arrivals {
         var messages: [(ClientID, Message)] = []
-        /// Local files that were looked at, after `claim` only, and those that were read, or not; the memfd of one that was read is
-        /// sealed.
+        /// Local files that were looked at, after `claim` only, and those that were read, or not; the memfd of one that
+        /// was read is sealed.
         var events: [Event] = []
     }
 
     /// The first word of its command line.
     static let word = "receive-descriptors"
 
-    /// The time for which others wait at least until a helper that closes descriptors is replaced, and one that receives a
-    /// message: there the kernel may close descriptors, too.
+    /// The time for which others wait at least until a helper that closes descriptors is replaced, and one that
+    /// receives a message: there the kernel may close descriptors, too.
     private static let closingMicroseconds = 10_000
     private static let receivingMicroseconds = 100_000
     /// The most helpers beside the present one. Messages of users without files wait while there are so many.
@@ -86,11 +87,13 @@ final class DescriptorReceiver {
         var user: UInt32 = 0
         /// The files that it keeps, or is to keep.
         var files: Set<FileID> = []
-        /// The client whose messages it receives, the number of those that have come, and of those that are announced besides.
+        /// The client whose messages it receives, the number of those that have come, and of those that are announced
+        /// besides.
         var client: ClientID?
         var received = 0
         var remaining = 0
-        /// The file of the first message that it receives, if that has one; the next ones are those of the next messages.
+        /// The file of the first message that it receives, if that has one; the next ones are those of the next
+        /// messages.
         var expected = FileID(number: 0)
         /// Waits until it is idle.
         var orders: [FileOrder] = []
@@ -129,17 +132,19 @@ final class DescriptorReceiver {
     /// Killed helpers. Those of the program before this one are held up by the descriptors of a user.
     private var exiting: [(child: ChildProcess, heldUpBy: UInt32?)] = []
     private var waiting: [Task] = []
-    /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
-    /// unreceived ones never waits for another process (no `flush`), and a socket that lingers does so only until the process
-    /// that closes it is killed.
+    /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a
+    /// connection with unreceived ones never waits for another process (no `flush`), and a socket that lingers does so
+    /// only until the process that closes it is killed.
     private var closingHelper: Helper?
     /// Connections to be closed, which no object owns, and their users.
     private var waitingToClose: [(socket: Int32, user: UInt32)] = []
-    /// The users of connections that `close` was given, and of those that are closed now, since the last `takeLingering`.
+    /// The users of connections that `close` was given, and of those that are closed now, since the last
+    /// `takeLingering`.
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
-    /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, an unexpected system call kills a helper.
+    /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, an unexpected system call kills a
+    /// helper.
     init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
         arguments = HelperSandbox.arguments(Self.word, isStrict: isStrict)
         self.queue = queue
@@ -171,7 +176,8 @@ final class DescriptorReceiver {
         return file
     }
 
-    /// Notes that the message of a file was read. Returns the finding about the file, if there is one; otherwise `becameReadable` returns it.
+    /// Notes that the message of a file was read. Returns the finding about the file, if there is one; otherwise
+    /// `becameReadable` returns it.
     func claim(_ file: FileID) -> Event? {
         wanted[file]?.isClaimed = true
         return wanted[file]?.look.take()
@@ -182,7 +188,8 @@ final class DescriptorReceiver {
         if wanted[file]?.isClaimed == true { arrivals.events.append(look) } else { wanted[file]?.look = look }
     }
 
-    /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the file.
+    /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the
+    /// file.
     func read(_ file: FileID, for job: JobID, into memory: FileDescriptor) -> Bool {
         guard let helper = keepers[file] else { return false }
         helper.orders.append(.read(job, file, into: memory))
@@ -302,9 +309,9 @@ final class DescriptorReceiver {
         }
     }
 
-    /// The next task that can be given to a helper, and the helper: the one that has the user's files, if that is not held up.
-    /// If possible the task of another user than the one last served. The tasks of users that may not hold up another helper are
-    /// left until one is done.
+    /// The next task that can be given to a helper, and the helper: the one that has the user's files, if that is not
+    /// held up. If possible the task of another user than the one last served. The tasks of users that may not hold up
+    /// another helper are left until one is done.
     private func nextTask() -> (Int, Helper)? {
         if waiting.isEmpty { return nil }
         // The present one is still in its place when it is late, but held up like those that were replaced.

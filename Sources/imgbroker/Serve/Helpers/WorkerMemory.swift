@@ -2,8 +2,8 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
-/// Memory that a decode worker writes small results to, and from which the broker copies them. Its pages are used again and again:
-/// pages of a new memfd take longer than a small image's decoding.
+/// Memory that a decode worker writes small results to, and from which the broker copies them. Its pages are used again
+/// and again: pages of a new memfd take longer than a small image's decoding.
 ///
 /// The worker may write to it at any time, so a result is copied once, and nothing is read from it twice.
 final class WorkerMemory {

@@ -11,8 +11,8 @@ import WorkerProtocol
 struct WorkerLauncher {
     /// The folder with the workers' programs.
     let directory: String
-    /// The workers' programs as they were at the start, except those that were missing. Others may take their names while
-    /// the broker runs, and would not understand it.
+    /// The workers' programs as they were at the start, except those that were missing. Others may take their names
+    /// while the broker runs, and would not understand it.
     private var programs: [WorkerKind: FileDescriptor]
     /// The user that workers become; nil to stay the broker's.
     var user: (uid: UInt32, gid: UInt32)?
@@ -125,8 +125,8 @@ struct WorkerLauncher {
         }
         // The broker reports crashes; a backtrace could be made hostile by the image.
         var environment = ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"]
-        // The server finds all functions of its libraries once, so that no worker reads their tables of symbols: 1.3 MiB less
-        // resident in each.
+        // The server finds all functions of its libraries once, so that no worker reads their tables of symbols: 1.3
+        // MiB less resident in each.
         if isForkServer { environment.append("LD_BIND_NOW=1") }
         let child = try ChildProcess(
             programs[kind], path: directory + "/" + kind.program, arguments: arguments, environment: environment,
@@ -171,7 +171,8 @@ final class WorkerProcess {
     /// Whether orders are queued that are sent before the event loop waits.
     var hasUnsentOrders = false
 
-    /// The microseconds between two looks at what the kernel knows of a busy worker: each look costs as much as a message.
+    /// The microseconds between two looks at what the kernel knows of a busy worker: each look costs as much as a
+    /// message.
     static let measuringPause = 20_000
     /// The microseconds for which a worker that has reported something is taken to live.
     private static let livingAfterReport = 5_000
@@ -200,8 +201,8 @@ final class WorkerProcess {
     }
 }
 
-/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published; or bytes that came in a frame, or that are
-/// to be copied from a worker's memory.
+/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published; or bytes that came in a
+/// frame, or that are to be copied from a worker's memory.
 final class Product {
     private var writable: WritableBuffer?
     private(set) var sealed: SealedBuffer?
@@ -257,8 +258,8 @@ final class Product {
     /// The descriptor for the worker; nil once it is sealed.
     var descriptor: FileDescriptor? { writable?.descriptor }
 
-    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then. A part of a worker's
-    /// memory must have room for as many. Fails with `EINVAL` otherwise.
+    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then. A part of a
+    /// worker's memory must have room for as many. Fails with `EINVAL` otherwise.
     func seal(size: Int) throws(SystemError) {
         if let region {
             if size > region.place.room { throw SystemError("fcntl", code: SystemError.invalidArgument) }

@@ -329,8 +329,8 @@ extension GivenValue {
         file.isReadableByAll ? "all users may read the \(secret) in \(text) (\(name)): chmod o-r \(text)" : nil
     }
 
-    /// The servers of "memcached:" and a list, each with its port, and all others than those `before`. The list may stand alone after
-    /// another one.
+    /// The servers of "memcached:" and a list, each with its port, and all others than those `before`. The list may
+    /// stand alone after another one.
     fileprivate func servers(after before: [String]) throws(UsageError) -> [String] {
         let expected = "memcached: and at most 64 servers, such as memcached:cache1,cache2:11311,[fd00::1]"
         let prefix = text.hasPrefix("memcached:") ? "memcached:" : ""

@@ -1,15 +1,16 @@
 import CInih
 import LinuxSystem
 
-/// A configuration file: lines `key = value`, sections `[preset NAME]` after them, and comments after "#" or ";" at the beginning
-/// of a line. It checks the syntax alone; `GivenSettings` checks the keys, and `BrokerSetting` the values.
+/// A configuration file: lines `key = value`, sections `[preset NAME]` after them, and comments after "#" or ";" at the
+/// beginning of a line. It checks the syntax alone; `GivenSettings` checks the keys, and `BrokerSetting` the values.
 enum ConfigurationFile {
     static let pathOfSystem = "/etc/imgbroker/imgbroker.conf"
     /// The user's file below the directory of the user's configuration.
     static let nameOfUsers = "imgbroker/imgbroker.conf"
 
-    /// The file that is read unless another one is named: in a user's session the user's own, else the system's, whose paths and
-    /// limits are those of a service. A service has no session; its home may be a directory that its workers write to.
+    /// The file that is read unless another one is named: in a user's session the user's own, else the system's, whose
+    /// paths and limits are those of a service. A service has no session; its home may be a directory that its workers
+    /// write to.
     static func usualPath(uid: UInt32, environment: (String) -> String?) -> String {
         func directory(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
         guard uid != 0, directory("XDG_RUNTIME_DIR") != nil,
@@ -45,8 +46,8 @@ enum ConfigurationFile {
     }
 
     static func contents(of text: String, _ path: String) throws(UsageError) -> Contents {
-        // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no meaning to
-        // indentation.
+        // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no
+        // meaning to indentation.
         var contents = Contents()
         var preset: String?
         // By bytes: a line break of Windows is one character.
@@ -113,8 +114,8 @@ struct SettingsFile {
     let text: String
     let isReadableByAll: Bool
 
-    /// Reads the file at `path`; nil if it is neither a regular file of 1 MiB at most nor `/dev/null`. A pipe would hold up the
-    /// broker.
+    /// Reads the file at `path`; nil if it is neither a regular file of 1 MiB at most nor `/dev/null`. A pipe would
+    /// hold up the broker.
     init?(_ path: String) throws(SystemError) {
         let file = try FileDescriptor.open(readingWithoutWaitingAt: path)
         let status = try file.status()

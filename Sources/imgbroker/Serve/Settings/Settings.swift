@@ -36,8 +36,8 @@ struct Settings {
         configuration = try given.configuration()
     }
 
-    /// Reads the sources again. Returns the settings that follow, in which each setting that needs a restart has its old
-    /// value, and the changes. All values must be understood, whether or not they would be used.
+    /// Reads the sources again. Returns the settings that follow, in which each setting that needs a restart has its
+    /// old value, and the changes. All values must be understood, whether or not they would be used.
     func reloaded() throws(UsageError) -> (settings: Settings, report: ReloadReport) {
         var read = try Settings(sources)
         var report = ReloadReport()

@@ -11,11 +11,12 @@ extension Broker {
     /// The time for which requests are waited for, while clients are served, and then while they are not.
     private static let waitingMicroseconds = 2_000_000
     private static let pausingMicroseconds = 100_000
-    /// The time in which the new program must read the settings, while clients are served, and that in which it must then say that
-    /// it could take over.
+    /// The time in which the new program must read the settings, while clients are served, and that in which it must
+    /// then say that it could take over.
     private static let readingMilliseconds = 5000
     private static let checkMilliseconds = 10_000
-    /// The share of the memory for images that those in the broker's own memory may take in the state. They are copied, and others are not.
+    /// The share of the memory for images that those in the broker's own memory may take in the state. They are copied,
+    /// and others are not.
     private static let shareOfCopies = 8
 
     // MARK: Waiting
@@ -120,7 +121,8 @@ extension Broker {
     /// Becomes the installed program. Returns the reason if that is not possible.
     private func replaceProgram(for upgrade: PendingUpgrade) -> WireError {
         leaveBehind(for: upgrade)
-        // Objects own all descriptors that the state names until the end of this function, so that none is closed before.
+        // Objects own all descriptors that the state names until the end of this function, so that none is closed
+        // before.
         let (state, descriptors) = keptState(for: upgrade)
         let (path, memory): (String, FileDescriptor)
         do throws(WireError) {
@@ -180,8 +182,8 @@ extension Broker {
         if count > 0 { log.notice(.upgrade, "upgrade: \(count) connections are not handed over") }
     }
 
-    /// Kills all other processes. The next process waits for them, because the descriptors of users may hold some up; only those that
-    /// others share files with have exited when this returns.
+    /// Kills all other processes. The next process waits for them, because the descriptors of users may hold some up;
+    /// only those that others share files with have exited when this returns.
     private func killHelpers() {
         let tiers = workers.values.filter { $0.kind == .cache || $0.kind == .tier }
         for tier in tiers { tier.channel.endSending() }
@@ -238,8 +240,8 @@ extension Broker {
             }
         }
         kept.segments.removeAll { $0.descriptor == 0 }
-        // The descriptors that others have made, or that others have a connection with, and that no client of the next process
-        // has. To close them may take as long as these like.
+        // The descriptors that others have made, or that others have a connection with, and that no client of the next
+        // process has. To close them may take as long as these like.
         var closing =
             workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
         closing += receiver.takeWaitingToClose(closingConnections) + closer.pending

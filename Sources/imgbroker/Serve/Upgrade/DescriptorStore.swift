@@ -3,13 +3,14 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// Large images in the descriptor store of the service manager, which hands them to the next process after a restart or a crash
-/// (`FDSTORE` in sd_notify(3)). Each has its memfd there under its number, and a state says what they are.
+/// Large images in the descriptor store of the service manager, which hands them to the next process after a restart or
+/// a crash (`FDSTORE` in sd_notify(3)). Each has its memfd there under its number, and a state says what they are.
 ///
-/// Small images are left out: to store one costs about as much as to decode it. Images since the last state are lost with
-/// a crash.
+/// Small images are left out: to store one costs about as much as to decode it. Images since the last state are lost
+/// with a crash.
 final class DescriptorStore {
-    /// Smaller images are not stored, nor are those in segments: after a crash another image may be at the place that the state names.
+    /// Smaller images are not stored, nor are those in segments: after a crash another image may be at the place that
+    /// the state names.
     static let leastBytes = (64 << 10) + 1
     /// The numbers of buffers that are skipped after a restart: those that were given since the last state.
     static let skippedNumbers = 1 << 20
@@ -159,7 +160,8 @@ final class DescriptorStore {
         return true
     }
 
-    /// The numbers of the images that are worth most: the time to make one again times its uses, less the longer it is not used.
+    /// The numbers of the images that are worth most: the time to make one again times its uses, less the longer it is
+    /// not used.
     private static func wanted(_ kept: KeptState, _ capacity: Int) -> Set<Int> {
         let buffers = kept.contents.flatMap(\.buffers).filter { $0.bytes >= leastBytes }
         if buffers.count <= capacity { return Set(buffers.map(\.number)) }
@@ -173,7 +175,8 @@ final class DescriptorStore {
         name.hasPrefix(prefix) ? Int(name.dropFirst(prefix.count)).flatMap { $0 > 0 ? $0 : nil } : nil
     }
 
-    /// Stores a descriptor; false if there is no room for the message. With `waits`, some milliseconds are waited for room.
+    /// Stores a descriptor; false if there is no room for the message. With `waits`, some milliseconds are waited for
+    /// room.
     private static func store(_ file: FileDescriptor?, as name: String, waits: Bool = false) -> Bool {
         guard let file else { return false }
         for _ in 0..<(waits ? mostWaits : 1) {
