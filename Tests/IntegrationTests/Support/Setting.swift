@@ -192,10 +192,12 @@ extension StatsReport {
         ([first, second] + others).map { self[$0] }
     }
 
-    /// The number of workers that were replaced, without those that were slow at one of several small images, which may
-    /// happen on a busy machine.
+    /// The number of workers that were replaced, without those killed at the limit for small images
+    /// (`briefDeadlineMs`), which may happen on a busy machine. Deaths at other limits of time count as far as the last
+    /// deaths list them.
     var restartsBesidesSlow: Int {
-        self[.workerRestarts] - lastDeaths.count { $0.reason.contains("one of several small images") }
+        let others = lastDeaths.count { $0.cause == .deadline && !$0.reason.contains("one of several small images") }
+        return self[.workerRestarts] - (workerDeaths[.deadline] ?? 0) + others
     }
 
     /// The number of requests that have ended.

@@ -44,7 +44,7 @@ import Testing
         #expect(killed >= 9)
         for (client, id, number) in asked { #expect(try client.picture(answering: id) == tile(number, side: 80)) }
         let report = try setting.idle()
-        // On a busy machine the broker itself may have killed a slow one, which had the signal besides or not.
+        // On a busy machine the broker may also kill a slow worker, before or after the test's signal.
         let (restarts, slow) = (report[.workerRestarts], report.workerDeaths[.deadline] ?? 0)
         #expect((restarts - slow...restarts).contains(killed))
         #expect(report[.failed, .reservedBytes] == [0, 0])
@@ -104,12 +104,14 @@ import Testing
         let report = try setting.idle()
         #expect(report[.workerRestarts, .reservedBytes] == [count, 0])
         // On a busy machine one exits later than a second after its socket's end.
-        #expect(report.workerDeaths.keys.allSatisfy { $0 == cause || $0 == .deadline })
-        #expect(report.workerDeaths.values.reduce(0, +) == count)
+        let slow = report.workerDeaths[.deadline] ?? 0
+        #expect(slow <= 1 && report.workerDeaths.values.reduce(0, +) == count)
+        #expect(report.workerDeaths[cause] ?? 0 == count - slow)
     }
 
     @Test func stoppedDecodeWorkerIsReplaced() throws {
-        let (setting, client) = try Setting(["--decode-deadline", "10"], workers: 2) { request in
+        // Long enough to find and stop the second worker on a busy machine while the first one still has its job.
+        let (setting, client) = try Setting(["--decode-deadline", "20"], workers: 2) { request in
             Int(request.path.dropFirst()).map { .ok(TestPNG.blank(width: $0, height: 5000)) } ?? png(tile(3))
         }.withClient()
         try setting.idle()
@@ -130,7 +132,7 @@ import Testing
                 try setting.broker.stop(worker)
                 // What the worker has sent before was read before the second request for statistics.
                 _ = try setting.broker.stats()
-                if try setting.broker.stats()[.running] == standing.count + 1 {
+                if try setting.broker.stats().runningJobs[.decode] == standing.count + 1 {
                     big.append(id)
                     standing.append(worker)
                     return standing.count == 2
@@ -145,7 +147,7 @@ import Testing
         #expect(try client.picture(answering: client.get(setting.url("/small"))) == tile(3))
         for id in big { _ = try client.answer(to: id).image() }
         // Not before the deadline, which starts with the decoding.
-        #expect(Instant.now.microseconds(since: begun) > 9_000_000)
+        #expect(Instant.now.microseconds(since: begun) > 19_000_000)
         for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
         let report = try setting.idle()
         #expect((report[.workerRestarts], report.workerDeaths) == (2, [.deadline: 2]))
