@@ -687,7 +687,7 @@ static void test_silence(imgbroker *broker) {
     uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
     struct timespec pause = {.tv_nsec = 20000000};
     imgbroker_reply reply;
-    for (int index = 0; index < 350; index++) {
+    for (int index = 0; index < 175; index++) {
         nanosleep(&pause, NULL);
         imgbroker_process(broker);
         CHECK(!imgbroker_next(broker, &reply));
@@ -1075,7 +1075,7 @@ int main(int count, char **words) {
         {"restart", test_restart, {.reconnect_ms = 30000}, true},
         {"segments", test_segments, {.keep_images = -1}, false},
         {"sessions", test_sessions, {.keep_images = -1, .reconnect_ms = 20000}, true},
-        {"silence", test_silence, {.patience_ms = 3000}, false}, {"store", test_store, {0}, false},
+        {"silence", test_silence, {.patience_ms = 1500}, false}, {"store", test_store, {0}, false},
         {"subscription", test_subscription, {0}, false},
         {"system-calls", test_system_calls, {.keep_images = -1}, false},
         {"threads", test_threads, {.keep_images = 2}, true}, {"thumb-hash", test_thumb_hash, {0}, false},
