@@ -125,22 +125,28 @@ def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     """While the window is resized, the present image is shown; when its size has settled, one of more pixels is requested."""
     stripes = PIL.Image.new("RGB", (800, 800))
     stripes.putdata([RED if x % 2 == 0 else BLUE for _ in range(800) for x in range(800)])
-    url = origin.add("/resize.png", encoded(stripes))
-    viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{url}')")
-    viewer.wait("ready")
-    requests = broker.stats()["requests"]
-    slow = 0
-    for side in range(120, 801, 20):
-        start = time.monotonic()
-        viewer.do(f"viewer.window.set_default_size({side}, {side})")
-        eventually(lambda: viewer.get("viewer.picture.get_width()") == side)
-        assert viewer.get("viewer.picture.props.texture is not None")
-        slow += time.monotonic() - start > 0.075
-    # All pixels of the original, sharp.
-    eventually(lambda: viewer.screen.count(RED) == 400 * 800)
-    assert viewer.get("viewer.last_size") == [800, 800]
-    # The size has settled where two steps take 150 ms together, so each slow step explains two requests.
-    assert broker.stats()["requests"] - requests <= 12 + 2 * slow
+    # A busy machine gets further attempts, each with a file of other bytes, which the broker has not decoded yet.
+    for attempt in range(5):
+        url = origin.add(f"/resize{attempt}.png", encoded(stripes, dpi=(72 + attempt, 72)))
+        viewer.do("viewer.window.set_default_size(100, 100); viewer.show()")
+        eventually(lambda: viewer.get("viewer.picture.get_width()") == 100)
+        viewer.do(f"viewer.show(uri='{url}')")
+        viewer.wait("ready")
+        requests = broker.stats()["requests"]
+        slow = 0
+        for side in range(120, 801, 20):
+            start = time.monotonic()
+            viewer.do(f"viewer.window.set_default_size({side}, {side})")
+            eventually(lambda: viewer.get("viewer.picture.get_width()") == side)
+            assert viewer.get("viewer.picture.props.texture is not None")
+            slow += time.monotonic() - start > 0.075
+        # All pixels of the original, sharp.
+        eventually(lambda: viewer.screen.count(RED) == 400 * 800)
+        assert viewer.get("viewer.last_size") == [800, 800]
+        # The size has settled where two steps take 150 ms together, so each slow step explains two requests.
+        assert broker.stats()["requests"] - requests <= 12 + 2 * slow
+        if slow < 6:
+            break
     # The original has no more.
     requests = broker.stats()["requests"]
     textures = viewer.get("viewer.textures")

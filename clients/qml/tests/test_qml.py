@@ -148,9 +148,9 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
         assert program.status("RssShmem") < 80 << 10
         memory = program.status("RssAnon")
         scrolls = [(0, 2000, 1500), (2000, 200_000, 2500), (200_000, 196_000, 2500), (196_000, 245_000, 1500)]
-        seen = pictures = rounds = 0
+        seen = pictures = rounds = first = 0
         # A busy machine takes fewer screenshots of each round.
-        while rounds < 10 and (seen <= 20 or pictures <= 50):
+        while rounds < 4 and (seen <= 20 or pictures <= 50):
             rounds += 1
             for step, (start, end, duration) in enumerate(scrolls):
                 program.eval(f"scroll.from = {start}, scroll.to = {end}, scroll.duration = {duration}, scroll.start()")
@@ -161,13 +161,15 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
                         broker.stop("kill")
                     elif broker.process is None and seen % 5 == 4:
                         broker.start()
+            # Later rounds show many of the same rows again.
+            first = first or len(numbers.requests)
         assert seen > 20 and pictures > 50, (seen, pictures)
         if broker.process is None:
             broker.start()
         # The rows in view are loaded at once, because the requests of those that were not in view any more have been cancelled.
         eventually(is_complete)
         assert program.eval("list.itemAtIndex(4903).image.status") == (ERROR if is_broken(4903) else READY)
-        assert len(numbers.requests) < rounds * ROWS / 2
+        assert first < ROWS / 2
         eventually(lambda: (broker.stats()["queued"], broker.stats()["running"]) == (0, 0))
         # Images that are kept take 64 MiB at most, and none is copied.
         assert program.status("RssShmem") < 80 << 10
