@@ -418,20 +418,21 @@ def test_threads_share_a_connection(broker: Broker, origin: Origin, picture: Pic
 def test_descriptors_and_threads_end_with_the_client(broker: Broker, origin: Origin, picture: Picture) -> None:
     url = origin.add("/ends.png", picture(8, 8))
     gc.collect()
+    # The origin is in this process, too.
+    eventually(lambda: origin.connections == 0)
     before = open_descriptors()
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     client = imgbroker.Client(broker.socket)
     image = client.get(url)
     client.close()
     del image
-    # The origin is in this process, too.
-    eventually(lambda: open_descriptors() <= before)
+    eventually(lambda: open_descriptors() == before)
     other = imgbroker.Client(broker.socket)
     other.get(url)
     # Without `close`.
     del other, client
     gc.collect()
-    eventually(lambda: open_descriptors() <= before and threading.active_count() <= threads)
+    eventually(lambda: open_descriptors() == before and threads.issuperset(threading.enumerate()))
 
 
 @pytest.mark.parametrize("way", ["terminate", "kill"])
@@ -791,7 +792,7 @@ def test_additions_are_not_sent_to_a_broker_without_them(scripted: Scripted) -> 
                 client.get("http://origin/a.png", **options)
 
 
-def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
+def test_file_over_the_wire(tmp_path: pathlib.Path, origin: Origin, scripted: Scripted) -> None:
     """The client's side of local files, with a scripted broker that has them."""
     path = tmp_path / "picture"
     path.write_bytes(b"1")
@@ -804,6 +805,8 @@ def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
             "crop": {"x": 1, "y": 2, "width": 3, "height": 4}, "steps": [{"op": "flip", "axis": "vertical"}]}}},
         {"send": reply, "descriptors": [{"size": 4, "byte": 1}]}])
     with imgbroker.Client(broker.path) as client:
+        # The origin is in this process, too.
+        eventually(lambda: origin.connections == 0)
         before = open_descriptors()
         # Two for the connection and its other end, two to wake its thread.
         image = client.get(path, name="n", crop=(1, 2, 3, 4), steps=[{"op": "flip", "axis": "vertical"}])
@@ -813,7 +816,7 @@ def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
 
         def is_closed() -> bool:
             client.flush()
-            return open_descriptors() <= before + 4
+            return open_descriptors() == before + 4
 
         eventually(is_closed)
 

@@ -191,6 +191,8 @@ def test_other_names_are_those_of_pillow(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_errors(tmp_path: pathlib.Path, origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.open(io.BytesIO(encoded(COLOR, "PNG"))).close()
+    # The origin is in this process, too.
+    eventually(lambda: origin.connections == 0)
     before = open_descriptors()
     for data in (b"", b"This is no image.", encoded(COLOR, "JPEG")[:100]):
         path = tmp_path / "none"
@@ -220,8 +222,7 @@ def test_errors(tmp_path: pathlib.Path, origin: Origin, monkeypatch: pytest.Monk
     with pytest.raises(PIL.UnidentifiedImageError):
         Image.open(png, formats=["JPEG"])
     Image.open(png, formats=["png"]).close()
-    # The origin is in this process, too.
-    eventually(lambda: open_descriptors() <= before)
+    eventually(lambda: open_descriptors() == before)
     monkeypatch.setattr(imgbroker, "_default", imgbroker.Client(str(tmp_path / "socket")))
     with pytest.raises(OSError) as lost:
         Image.open(png)
