@@ -110,8 +110,8 @@ for_addresses := IMGBROKER_TEST_TARGETS="FuzzTests HTTPCachingTests HTTPValuesTe
 for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests:Support,Commands/ClientTests.swift,Commands/ClientAsyncTests.swift,$\
 	Requests/CoalescingTests.swift,Requests/CancelTests.swift SharedCacheTests imgfetchTests ImageDecodingTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
-# Their folder itself, because each build makes the link .build/debug anew.
-sanitized_tests := IMGBROKER_TEST_PRODUCTS="$$(realpath .build/debug)" scripts/run-tests.sh
+# The link's target, because each build replaces the link.
+with_programs := folder=$$(realpath -e .build/debug) && IMGBROKER_TEST_PRODUCTS="$$folder"
 
 .PHONY: test-sanitized
 test-sanitized: test-addresses test-threads ## Tests that work with the address and the thread sanitizer
@@ -119,7 +119,7 @@ test-sanitized: test-addresses test-threads ## Tests that work with the address 
 .PHONY: test-addresses
 test-addresses: build-tests build-addresses ## Tests of parsers and codecs, with the address sanitizer
 	# Without leak detection, which reports tables of the Swift runtime.
-	ASAN_OPTIONS=detect_leaks=0 BUILD=.build/addresses $(sanitized_tests) \
+	$(with_programs) ASAN_OPTIONS=detect_leaks=0 BUILD=.build/addresses scripts/run-tests.sh \
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests' \
 		--skip '\.(BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests)/'
 
@@ -209,11 +209,11 @@ test-top: build ## The live view (ctl top) in a terminal of tmux, with the relea
 
 .PHONY: test-threads
 test-threads: build-tests build-threads ## Tests of clients, downloads and codecs, with the thread sanitizer
-	BUILD=.build/threads $(sanitized_tests) \
+	$(with_programs) BUILD=.build/threads scripts/run-tests.sh \
 		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
 	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
 	# that it has not waited for.
-	BUILD=.build/threads $(sanitized_tests) \
+	$(with_programs) BUILD=.build/threads scripts/run-tests.sh \
 		--filter 'ImageDecodingTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile

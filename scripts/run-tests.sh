@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The folder itself, because each build makes the link anew, while tests start programs beside them.
+# The link's target, because each build replaces the link.
 folder=$(realpath "${BUILD:-.build}/debug")
 log=.build/logs/${IMGBROKER_GROUP:-tests}.swift-test
 minutes=20
