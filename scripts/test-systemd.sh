@@ -91,7 +91,7 @@ done
 [[ "$state" == running || "$state" == degraded ]] || fail "systemd is not ready: $state"
 timeout --foreground 15m nsenter --target "$manager" --mount --pid --uts --ipc --cgroup --root --wd \
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C /srv/test-systemd-inside.sh
-# What still runs writes files.
+# Processes that still run write files below $work.
 finish
 trap - EXIT
 [[ -n "${ROOT:-}" ]] || rm -rf --one-file-system "$work"

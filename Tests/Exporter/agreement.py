@@ -160,7 +160,7 @@ def settle(setting):
 
 
 def is_lasting(kind):
-    """Whether a worker of this kind stays without work: those of families exit after a minute."""
+    """Whether idle workers of this kind stay; those of families exit after a minute."""
     return not kind.startswith("decode-")
 
 

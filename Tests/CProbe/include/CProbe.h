@@ -15,9 +15,9 @@ int cprobe_lingering_socket(int seconds);
 int cprobe_attempt(const char *name);
 /// Waits forever; with `waiting` 0 it keeps the processor busy for a while instead.
 void cprobe_pause(int waiting);
-/// From now on SIGUSR1 is noted, for `cprobe_wait_for_release`.
+/// Installs a handler of SIGUSR1 for `cprobe_wait_for_release`.
 void cprobe_expect_release(void);
-/// Waits until SIGUSR1 has come.
+/// Waits for SIGUSR1.
 void cprobe_wait_for_release(void);
 /// Allocates all available memory and frees it. Returns the number of bytes.
 size_t cprobe_fill_memory(void);
