@@ -121,7 +121,7 @@ test-addresses: build-tests build-addresses ## Tests of parsers and codecs, with
 	# Without leak detection, which reports tables of the Swift runtime.
 	$(with_programs) ASAN_OPTIONS=detect_leaks=0 BUILD=.build/addresses scripts/run-tests.sh \
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests' \
-		--skip '\.(BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests)/'
+		--skip '\.(FrameTimingTests|BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests)/'
 
 .PHONY: test-nginx
 test-nginx: build-tests ## Tests of TLS and HTTP/2 with nginx, which is installed if it is missing

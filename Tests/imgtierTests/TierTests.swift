@@ -20,7 +20,7 @@ private func tier(_ port: Int) throws -> Tier {
     let name = try #require(ServerName("127.0.0.1:\(port)"))
     let ring = try #require(ServerRing([name]))
     return Tier(
-        ring: ring, connections: [TierConnection(name, address: "127.0.0.1", waitMs: 3000)],
+        ring: ring, connections: [TierConnection(name, address: "127.0.0.1", connectMs: 3000, waitMs: 3000)],
         envelope: RecordEnvelope(key: nil))
 }
 

@@ -30,11 +30,12 @@ import WorkerProtocol
     /// The figures, whose `state` is set by `figures`.
     var counts = StatsReport.SharedServer()
 
-    /// A server at a numeric address; without one it is left out for good. Each wait for it ends after `waitMs`.
-    init(_ name: ServerName, address: String?, waitMs: Int32 = waitMs) {
+    /// A server at a numeric address; without one it is left out for good. A connection ends after `connectMs`, and
+    /// each further wait after `waitMs`.
+    init(_ name: ServerName, address: String?, connectMs: Int32 = connectMs, waitMs: Int32 = waitMs) {
         counts.name = name.text
         unsafe raw = address.flatMap {
-            unsafe ctier_connection_create($0, name.port, Self.connectMs, waitMs, RecordEnvelope.longest)
+            unsafe ctier_connection_create($0, name.port, connectMs, waitMs, RecordEnvelope.longest)
         }
     }
 

@@ -30,6 +30,7 @@ import Testing
         static func broker(_ list: String, servers: Int = 1, _ arguments: [String] = []) throws -> TestBroker {
             let broker = try TestBroker(["--shared-tier", "memcached:" + list] + arguments, workers: 1)
             try broker.wait(for: "the tier is asked") { $0.sharedServers.count == servers }
+            try broker.waitUntilIdle(workers: 1)
             return broker
         }
 
