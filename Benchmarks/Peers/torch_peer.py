@@ -3,8 +3,9 @@
 torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
     says "ready", waits for a line, loads FOLDER/0 ... FOLDER/COUNT-1 in random order, EPOCHS times, in batches of 32 with
     WORKERS processes (0: itself), says "done", waits for the end of its input.
-    LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already; the path
-    of a broker's socket, for batches of mapped images from the dataset; or such a path after "contiguous:", for contiguous ones.
+    LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already;
+    the path of a broker's socket, for batches of mapped images from the dataset, which the process keeps; or such a path
+    after "contiguous:", for contiguous ones, or after "usual:", for a client with its usual settings.
 """
 import gc
 import pathlib
@@ -76,9 +77,10 @@ def main(loader, folder, count, epochs, seed, workers):
 
         # Each kept image takes a descriptor.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-        socket = loader.removeprefix("contiguous:")
-        client = Client(socket, keep_images=2 * len(samples), keep_bytes=1 << 40, keep_descriptors=2 * len(samples))
-        dataset = ImageList(samples, client=client, contiguous=loader != socket)
+        kind, _, socket = loader.rpartition(":")
+        keeps = {"keep_images": 2 * len(samples), "keep_bytes": 1 << 40, "keep_descriptors": 2 * len(samples)}
+        client = Client(socket, **({} if kind == "usual" else keeps))
+        dataset = ImageList(samples, client=client, contiguous=kind == "contiguous")
     size = {"batch_size": 32, "shuffle": True}
     if not isinstance(dataset, WithPillow):
         size = {"batch_size": None, "sampler": BatchSampler(RandomSampler(dataset), 32, drop_last=False)}

@@ -8,12 +8,14 @@ import ImageBrokerClient
 /// have contiguous batches, for which each image is copied.
 ///
 /// With images that each process has in its memory before, which need no decoding, the processor time is what the
-/// batches alone take. Rows of training processes state it.
+/// batches alone take. Rows of training processes state it. Two rows are of a broker with memory for a third of the
+/// images.
 ///
 /// The figures are those beyond processes that have loaded PyTorch.
 enum TorchBenchmark {
     private static let batches = "batches of images in memory"
     private static let contiguous = "imgbroker, contiguous batches"
+    private static let limited = "imgbroker, memory for a third"
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         guard run.peers.versions.contains(where: { $0.hasPrefix("PyTorch ") }) else {
@@ -36,6 +38,14 @@ enum TorchBenchmark {
             }
         }
         let what = "two epochs of JPEGs of 500 × 400 in PyTorch"
+        var (seconds, processor) = (Pairs(), Pairs())
+        for _ in 0..<run.scaled(3, 1) {
+            let ours = try measure(run, files, Self.limited, processes: 1, workers: 0, epochs: 5)
+            let theirs = try measure(run, files, "Pillow", processes: 1, workers: 2, epochs: 5)
+            seconds.add(ours.seconds, against: theirs.seconds)
+            processor.add(ours.processorSeconds, against: theirs.processorSeconds)
+        }
+        let beyond = "five epochs of three times as many JPEGs as memory is for"
         func rows(_ id: String, _ peer: String, _ costs: Costs, _ noun: Costs.Noun, judged: Set<String>) -> [Row] {
             costs.rows(
                 id, id == "torch.contiguous" ? "\(what), in contiguous batches" : what,
@@ -48,23 +58,35 @@ enum TorchBenchmark {
                 "torch.contiguous", "Pillow", processes.replacingBroker(by: contiguous), .trainingProcess, judged: []
             )
             .filter { $0.id.contains(".cpu-") }
+            + [
+                Row(
+                    "torch.beyond.time", "\(beyond): time", against: "Pillow in two workers", seconds, unit: "s",
+                    goal: 1, peer: "Pillow"),
+                Row(
+                    "torch.beyond.cpu", "\(beyond): processor time", against: "Pillow in two workers", processor,
+                    unit: "s", goal: nil, peer: "Pillow"),
+            ]
             + rows("torch.workers", "Pillow", workers, .worker, judged: [])
             + rows("torch.workers.kept", "Pillow with a cache", workers, .worker, judged: [])
     }
 
     /// Measures from the moment at which all processes have loaded PyTorch; a broker, also its start.
     private static func measure(
-        _ run: BenchmarkRun, _ files: LocalFileBenchmark.Files, _ name: String, processes count: Int, workers: Int
+        _ run: BenchmarkRun, _ files: LocalFileBenchmark.Files, _ name: String, processes count: Int, workers: Int,
+        epochs: Int = 2
     ) throws -> Cost {
-        let caching =
-            name == "imgbroker" || name == contiguous ? try CachingBroker(run, ["--memory-limit", "1500M"]) : nil
+        // A third of their pixels, of three bytes each.
+        let third = files.count * 500 * 400 / (1 << 20)
+        let limit = name == limited ? "\(max(third, 1))M" : "1500M"
+        let caching = name.hasPrefix("imgbroker") ? try CachingBroker(run, ["--memory-limit", limit]) : nil
         defer { caching?.stop() }
         let broker = caching?.process
         _ = try broker?.client()
         let loaders = ["Pillow": "pillow", "Pillow with a cache": "cached", batches: "memory"]
-        let loader = broker.map { name == contiguous ? "contiguous:\($0.socketPath)" : $0.socketPath } ?? loaders[name]!
+        let kinds = [contiguous: "contiguous:", limited: "usual:"]
+        let loader = broker.map { kinds[name, default: ""] + $0.socketPath } ?? loaders[name]!
         let processes = try (0..<count).map { number in
-            let arguments = [loader, files.folder, "\(files.count)", "2", "\(number + 1)", "\(workers)"]
+            let arguments = [loader, files.folder, "\(files.count)", "\(epochs)", "\(number + 1)", "\(workers)"]
             return try LineProcess.inPython(run.peers, script: "torch_peer.py", arguments)
         }
         defer { processes.forEach { $0.stop() } }
