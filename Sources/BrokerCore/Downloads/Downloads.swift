@@ -301,16 +301,16 @@ package struct Downloads {
 
     // MARK: Patience
 
-    /// The line in which a download waits for its origin, and until when.
-    typealias Hold = (line: Int, until: Instant)
+    /// Until when a download waits for its origin, and the line in which it does, if that has no deadline for this
+    /// time.
+    typealias Hold = (until: Instant, line: Int?)
 
     /// Lets a queued download wait until its origin may be asked. Returns nil if others have to be answered first.
     private mutating func hold(_ job: JobID, for key: HostTable.Key, at now: Instant) -> Hold? {
         guard let download = downloads[job] else { return nil }
         downloads.change(job) { ($0.state, $0.patience) = (.held(since: now), key) }
         held.hold(job, key, priority: download.priority, client: download.owner.client)
-        guard let line = held.line(of: key), let until = hosts.holdEnd(of: key, at: now) else { return nil }
-        return (line, until)
+        return hosts.holdEnd(of: key, at: now).map { ($0, held.look(at: key, again: $0)) }
     }
 
     func holdEnd(of job: JobID, at now: Instant) -> Instant? {
@@ -323,7 +323,7 @@ package struct Downloads {
     /// again.
     mutating func holdDue(line: Int, at now: Instant) -> Instant? {
         guard let key = held.key(ofLine: line) else { return nil }
-        if let until = hosts.holdEnd(of: key, at: now) { return until }
+        if let until = hosts.holdEnd(of: key, at: now) { return held.look(at: key, again: until).map { _ in until } }
         held.mayRelease(key)
         return nil
     }
@@ -459,8 +459,8 @@ package struct Downloads {
                 download.waiters.contains(where: { $0.isPatient && $0.deadline > until })
             else { return nil }
             let outcomes = startOver(job) + unassign(job)
-            return outcomes
-                + (hold(job, for: key, at: now).map { [.deadline(.hold(line: $0.line), at: $0.until)] } ?? [])
+            let line = hold(job, for: key, at: now)?.line
+            return outcomes + (line.map { [.deadline(.hold(line: $0), at: until)] } ?? [])
         }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
         if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
@@ -505,7 +505,7 @@ package struct Downloads {
         let kept = keepBody(of: job, at: now)
         let outcomes = (kept ?? [.discard(job)]) + end(job)
         // The origin may have asked for more patience, of those that wait behind this download, too.
-        guard let key, let line = held.line(of: key), let until = hosts.holdEnd(of: key, at: now) else {
+        guard let key, let until = hosts.holdEnd(of: key, at: now), let line = held.look(at: key, again: until) else {
             return outcomes
         }
         return outcomes + [.deadline(.hold(line: line), at: until)]

@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 
 /// The downloads that wait because their origin has asked not to be contacted for a while (`Retry-After`), by origin
 /// and user.
@@ -9,6 +10,8 @@ struct HeldDownloads {
     private struct Line {
         /// Never that of another line.
         let number: Int
+        /// When it is looked at next, if its origin asked for time.
+        var dueAt: Instant?
         /// By priority and client.
         var waiting = UserQueue()
         /// The released downloads that were not answered yet: they are queued or running.
@@ -30,8 +33,15 @@ struct HeldDownloads {
     private var lastRank = 0
 
     var count: Int { places.count }
-    func line(of key: HostTable.Key) -> Int? { lines[key]?.number }
     func key(ofLine line: Int) -> HostTable.Key? { keys[line] }
+
+    /// Notes that the line of an origin, if there is one, is looked at again at this time. Returns its number; nil if
+    /// that was noted, so that a line has one deadline for each time that its origin asked for.
+    mutating func look(at key: HostTable.Key, again time: Instant) -> Int? {
+        guard let line = lines[key], line.dueAt != time else { return nil }
+        lines.change(key) { $0.dueAt = time }
+        return line.number
+    }
 
     /// Whether a download may start now: it was released, or is released because the limit permits one more.
     mutating func admits(_ job: JobID, _ key: HostTable.Key, most: Int) -> Bool {

@@ -355,6 +355,21 @@ struct PatienceTests {
         #expect(world.image(client, 2) != nil)
     }
 
+    @Test func `a line has one deadline, however many join and leave it`() throws {
+        world.get(client, id: 1, "1")
+        try refuse(retryAfterMs: 30_000)
+        let before = world.state.deadlines.count
+        for id in 2...400 {
+            world.get(client, id: id, "\(id)")
+            world.happen(.messageReceived(client, .cancel(id: 0, request: id)))
+        }
+        #expect(held() == 1)
+        #expect(world.state.deadlines.count < before + 200)
+        world.happen(.timePassed, after: 30_000)
+        serveAll()
+        #expect(world.image(client, 1) != nil)
+    }
+
     @Test func `queued requests whose time does not last fail as soon as the origin asks`() throws {
         for id in 1...40 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 10_000 } }
         try refuse(retryAfterMs: 10_000)

@@ -74,8 +74,8 @@ extension BrokerState {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
         case .held(let key, let hold):
-            guard let (line, until) = hold else { return }
-            deadlines.add(.hold(line: line), at: until)
+            guard let (until, line) = hold else { return }
+            if let line { deadlines.add(.hold(line: line), at: until) }
             failImpatient(job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
         case .transfer(let order):
             supervision.assign(job, to: worker, exclusively: download.isSuspect)
