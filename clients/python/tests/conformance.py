@@ -16,12 +16,46 @@ Fields = Dict[str, Any]
 SCRIPTED = ("requests", "replies", "faults", "segments", "validity")
 
 
+def _read(name: str) -> Fields:
+    content: Fields = json.loads((CONFORMANCE / f"{name}.json").read_text())
+    return content
+
+
+def _expanded(value: Any, parts: Fields) -> Any:
+    """Returns a value with the parts for which strings `@name` stand; in a list, a list's elements."""
+    if isinstance(value, str):
+        return _expanded(parts[value[1:]], parts) if value.startswith("@") else value
+    if isinstance(value, dict):
+        return {name: _expanded(item, parts) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items: List[Any] = []
+    for item in value:
+        found = _expanded(item, parts)
+        items += found if isinstance(item, str) and isinstance(found, list) else [found]
+    return items
+
+
+def _script(case: Fields) -> Fields:
+    """Returns the connections and calls for which `fault` or `error` stands."""
+    if "fault" in case:
+        return {"connections": [case["fault"], ["@send-5"]], "calls": ["@violation", "@get-5"]}
+    if "error" in case:
+        reply = {"type": "error", "id": "$id", "message": "A reason.", **case["error"]}
+        return {
+            "connections": [[{"read": "get"}, {"send": reply}]],
+            "calls": [{"request": "@get", "expect": {"error": case["error"]}}]}
+    return {}
+
+
 def cases(*files: str) -> Iterator[Tuple[str, Fields]]:
     """Returns the cases of files, each with its name."""
+    parts = _read("parts")
     for file in files:
-        content = json.loads((CONFORMANCE / f"{file}.json").read_text())
-        for number, case in enumerate(content["cases"]):
-            yield f"{file}: {case['name']}", {"number": number, **case}
+        for number, case in enumerate(_read(file)["cases"]):
+            whole = {"number": number, **_script(case), **case}
+            request = _expanded(whole["calls"][0], parts)["request"]
+            yield f"{file}: {case['name']}", _expanded(whole, {**parts, "request": request})
 
 
 def _assert_contains(actual: Fields, expected: Fields, absent: Fields) -> None:
