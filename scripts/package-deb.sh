@@ -60,7 +60,13 @@ debian=$work/debian
 mkdir -p "$debian"
 
 # What the tools of dpkg read.
-sed "s|@maintainer@|$maintainer|" packaging/debian/control >"$debian/control"
+{
+    sed "s|@maintainer@|$maintainer|" packaging/debian/control
+    # The families whose packages differ in the name of the format.
+    for family in "avif AVIF" "heif HEIC" "jp2 JPEG 2000" "jxl JPEG XL" "tiff TIFF"; do
+        sed "s|@family@|${family%% *}|; s|@format@|${family#* }|" packaging/debian/loader.control.in
+    done
+} >"$debian/control"
 cat >"$debian/changelog" <<END
 imgbroker ($version-1) unstable; urgency=medium
 
@@ -200,8 +206,14 @@ for package in imgbroker imgbroker-exporter imgbroker-http imgbroker-tier "${loa
         install -D -m 644 "packaging/debian/$package.lintian-overrides" "$tree/usr/share/lintian/overrides/$package"
     fi
     for script in postinst prerm postrm; do
-        if [[ -e packaging/debian/$package.$script ]]; then
-            install -m 755 "packaging/debian/$package.$script" "$tree/DEBIAN/$script"
+        source=packaging/debian/$package.$script
+        # Those of a service that is not enabled by the installation.
+        if [[ ! -e $source && -e $tree/usr/lib/systemd/system/$package.service ]]; then
+            source=packaging/debian/service.$script.in
+        fi
+        if [[ -e $source ]]; then
+            sed "s|@package@|$package|" "$source" >"$tree/DEBIAN/$script"
+            chmod 755 "$tree/DEBIAN/$script"
         fi
     done
     # The library of libNAME0 or libNAME-0.
