@@ -10,7 +10,7 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "examples")]
 
 import imgbroker  # noqa: E402
-from fixtures import broker, gate, origin, scripted  # noqa: E402, F401
+from fixtures import broker, gate, memfd_broker, origin, scripted  # noqa: E402, F401
 from support import Broker, encoded  # noqa: E402
 
 

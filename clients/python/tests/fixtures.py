@@ -22,6 +22,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
+def memfd_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker without segments, of which small images are mapped like large ones, for tests that do not end it."""
+    with Broker(tmp_path_factory.mktemp("broker"), "--segments", "off") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
 def origin() -> Iterator[Origin]:
     """An HTTP server; tests use paths of their own."""
     origin = Origin()

@@ -20,6 +20,8 @@ CONFORMANCE = ROOT / "clients" / "conformance"
 PRODUCTS = pathlib.Path(os.environ.get("IMGBROKER_TEST_PRODUCTS") or ROOT / ".build" / "release")
 
 Value = TypeVar("Value")
+#: The fixture that encodes an image.
+Picture = Callable[..., bytes]
 
 
 def eventually(condition: Callable[[], Value], seconds: float = 20.0) -> Value:
@@ -181,10 +183,18 @@ class Display:
         self._server.wait(20)
 
 
-def run_script(script: pathlib.Path, *arguments: str) -> str:
-    """Runs a script in a Python process of its own. Returns its output; it must succeed."""
-    result = subprocess.run(
-        [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
-        check=False)
-    assert result.returncode == 0, result.stderr.decode()
-    return result.stdout.decode()
+def run_python(
+    *arguments: str, socket: Optional[str] = None, folder: Optional[pathlib.Path] = None
+) -> "subprocess.CompletedProcess[str]":
+    """Runs Python in a process of its own, whose default broker is the one at a socket, if given."""
+    environment = {**os.environ, **({} if socket is None else {"IMGBROKER_SOCKET": socket})}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def run_script(folder: pathlib.Path, text: str, *arguments: str) -> str:
+    """Runs a script, which becomes a file in a folder. Returns its output; it must succeed."""
+    (folder / "script.py").write_text(text)
+    run = run_python(str(folder / "script.py"), *arguments)
+    assert run.returncode == 0, run.stderr
+    return run.stdout

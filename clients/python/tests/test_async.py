@@ -12,9 +12,8 @@ import pytest
 import imgbroker
 from imgbroker import _async, _client
 from imgbroker._client import open_file
-from support import Broker, Origin, eventually, open_descriptors
+from support import Broker, Origin, Picture, eventually, open_descriptors
 
-Picture = Callable[..., bytes]
 Test = Callable[[imgbroker.AsyncClient], Coroutine[Any, Any, None]]
 
 

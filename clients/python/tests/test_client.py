@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import Any, Callable, List
+from typing import Any, List
 
 import pytest
 
@@ -26,9 +26,8 @@ import imgbroker
 from imgbroker import ErrorCode
 from imgbroker._client import data_of_url, is_data_url, is_url
 from fixtures import Scripted
-from support import Broker, Origin, Page, encoded, eventually, open_descriptors, run_script
+from support import Broker, Origin, Page, Picture, encoded, eventually, open_descriptors, run_script
 
-Picture = Callable[..., bytes]
 
 
 def test_no_broker(tmp_path: pathlib.Path) -> None:
@@ -578,9 +577,7 @@ print("done")
 
 
 def test_fork(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_FORK)
-    assert run_script(script, broker.socket, origin.add("/fork.png", picture(8, 8))) == "done\n"
+    assert run_script(tmp_path, _FORK, broker.socket, origin.add("/fork.png", picture(8, 8))) == "done\n"
 
 
 _FORK_WHILE_CONNECTING = """
@@ -610,20 +607,13 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_fork_while_connecting(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_FORK_WHILE_CONNECTING)
-    assert run_script(script, broker.socket, origin.add("/fork-early.png", picture(8, 8))) == "0\n"
+    url = origin.add("/fork-early.png", picture(8, 8))
+    assert run_script(tmp_path, _FORK_WHILE_CONNECTING, broker.socket, url) == "0\n"
 
 
 _SPAWN = """
 import multiprocessing, sys, imgbroker
 def load(client, url): return client.get(url).numpy().sum().item()
-"""
-
-
-def test_spawn(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_SPAWN + """
 if __name__ == "__main__":
     client = imgbroker.Client(sys.argv[1])
     expected = load(client, sys.argv[2])
@@ -631,9 +621,12 @@ if __name__ == "__main__":
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert pool.starmap(load, [(client, sys.argv[2])] * 4) == [expected] * 4
     print("done")
-""")
+"""
+
+
+def test_spawn(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
     url = origin.add("/spawn.png", picture(8, 8))
-    assert run_script(script, broker.socket, url) == "done\n"
+    assert run_script(tmp_path, _SPAWN, broker.socket, url) == "done\n"
 
 
 def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Picture) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 import imgbroker
 import vllm_connector
-from support import Origin
+from support import Origin, Picture
 
-Picture = Callable[..., bytes]
 
 
 class _MediaConnector:

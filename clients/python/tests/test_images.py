@@ -11,7 +11,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import numpy
 import PIL.Image
@@ -20,9 +20,8 @@ import pytest
 import imgbroker
 from imgbroker._image import Image
 from imgbroker._wire import image_of
-from support import ROOT, Broker, Origin, eventually
+from support import ROOT, Broker, Origin, Picture, eventually, run_python
 
-Picture = Callable[..., bytes]
 
 
 def _image(data: bytes, **fields: Any) -> Image:
@@ -384,8 +383,7 @@ class _Copied:
 
 
 def test_datasets_require_torch() -> None:
-    script = "import sys; sys.modules['torch'] = None; import imgbroker.torch"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    run = run_python("-c", "import sys; sys.modules['torch'] = None; import imgbroker.torch")
     assert run.stderr.endswith("ImportError: imgbroker.torch requires PyTorch: pip install torch\n")
 
 

@@ -7,24 +7,21 @@ import os
 import pathlib
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import PIL.Image
 import pytest
 
 import imgbroker
-from support import Broker, Origin, eventually, open_descriptors
+from support import Broker, Origin, Picture, eventually, open_descriptors, run_python
 
 torch: Any = pytest.importorskip("torch")
 
 from imgbroker.torch import BatchLoader, ImageFolder, ImageList  # noqa: E402
 
-Picture = Callable[..., bytes]
 
 #: The number of images of `folder`. Image n has the colour (n, 100, 50) and the target n % 3.
 COUNT = 40
@@ -305,8 +302,7 @@ for _ in range(2):
     print(sum(len(targets) for _, targets in loader))
 {ENDS[end]}
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env={**os.environ, "IMGBROKER_SOCKET": broker.socket})
+    run = run_python("-c", script, socket=broker.socket)
     assert (run.returncode, run.stdout, run.stderr) == (0, 2 * f"{COUNT}\n", "")
 
 

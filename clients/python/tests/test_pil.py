@@ -9,8 +9,6 @@ import io
 import os
 import pathlib
 import pickle
-import subprocess
-import sys
 import tempfile
 import threading
 from typing import Any, Callable, Dict, List, Tuple, Type
@@ -27,9 +25,8 @@ import pytest
 import imgbroker
 from imgbroker import pil as Image
 from fixtures import Scripted
-from support import Broker, Origin, encoded, eventually, open_descriptors, run_script
+from support import Broker, Origin, encoded, eventually, open_descriptors, run_python, run_script
 
-Picture = Callable[..., bytes]
 
 GRAY = PIL.Image.linear_gradient("L").resize((97, 61))
 COLOR = PIL.Image.merge("RGB", (GRAY, GRAY.rotate(180), GRAY.transpose(PIL.Image.Transpose.FLIP_TOP_BOTTOM)))
@@ -417,8 +414,7 @@ print(os.waitpid(child, 0)[1])
 def test_fork(broker: Broker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMGBROKER_SOCKET", broker.socket)
     COLOR.save(tmp_path / "image.png")
-    (tmp_path / "script.py").write_text(_FORK)
-    assert run_script(tmp_path / "script.py", str(tmp_path / "image.png")) == "0\n"
+    assert run_script(tmp_path, _FORK, str(tmp_path / "image.png")) == "0\n"
 
 
 def test_broker_without_descriptions(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,5 +433,4 @@ def test_broker_without_descriptions(scripted: Scripted, monkeypatch: pytest.Mon
 
 def test_requires_pillow() -> None:
     script = "import sys; sys.modules['PIL'] = None; import imgbroker.pil"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert run.stderr.endswith("ImportError: imgbroker.pil requires Pillow: pip install Pillow\n")
+    assert run_python("-c", script).stderr.endswith("ImportError: imgbroker.pil requires Pillow: pip install Pillow\n")

@@ -9,7 +9,7 @@ import resource
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import numpy
 import pytest
@@ -18,9 +18,8 @@ import imgbroker
 from imgbroker import _segment
 from fixtures import Scripted
 from scripted import ScriptedBroker
-from support import Broker, Origin, eventually, open_descriptors, run_script
+from support import Broker, Origin, Picture, eventually, open_descriptors, run_script
 
-Picture = Callable[..., bytes]
 #: The memory of a broker whose places are used again soon.
 _LITTLE = ("--memory-limit", "4M")
 
@@ -29,13 +28,6 @@ _LITTLE = ("--memory-limit", "4M")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with segments, for tests that do not end it."""
     with Broker(tmp_path_factory.mktemp("broker")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker without segments."""
-    with Broker(tmp_path_factory.mktemp("broker"), "--segments", "off") as broker:
         yield broker
 
 
@@ -72,7 +64,7 @@ def _await_idle(client: imgbroker.Client) -> None:
 
 
 def test_images_are_those_without_segments(
-    broker: Broker, other_broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path
+    broker: Broker, memfd_broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path
 ) -> None:
     urls = [origin.add(f"/same-{width}.png", picture(width, 40)) for width in range(1, 40)]
     large = origin.add("/same-large.png", picture(400, 400))
@@ -82,7 +74,7 @@ def test_images_are_those_without_segments(
     variants: List[Dict[str, Any]] = [
         {}, {"as_": "png"}, {"pixel_format": "gray8"}, {"pixel_format": "rgb8", "width": 7}, {"delivery": "inline"}]
     mappings = _mappings()
-    with imgbroker.Client(broker.socket) as client, imgbroker.Client(other_broker.socket) as other:
+    with imgbroker.Client(broker.socket) as client, imgbroker.Client(memfd_broker.socket) as other:
         descriptors = open_descriptors()
         for options in variants:
             ours = [result.get() for result in client.get_many(sources, **options)]
@@ -313,10 +305,8 @@ print(len(os.listdir("/proc/self/fd")))
 
 
 def test_forked_process_has_copies(tmp_path: pathlib.Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_FORK)
     # The standard ones, that of the memfd and the mapping's, and that of the folder.
-    assert run_script(script) == "6\n"
+    assert run_script(tmp_path, _FORK) == "6\n"
 
 
 _PROCESS = """
@@ -343,10 +333,8 @@ if __name__ == "__main__":
 
 
 def test_image_as_the_argument_of_a_process(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_PROCESS)
     with Broker(tmp_path, *_LITTLE) as broker:
-        assert run_script(script, broker.socket, *_colors(origin, picture, "argument", 100)) == "done\n"
+        assert run_script(tmp_path, _PROCESS, broker.socket, *_colors(origin, picture, "argument", 100)) == "done\n"
 
 
 # Scripted brokers

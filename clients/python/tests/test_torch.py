@@ -10,8 +10,6 @@ import pathlib
 import pickle
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -23,14 +21,13 @@ import PIL.Image
 import pytest
 
 import imgbroker
-from support import ROOT, Broker, Origin, eventually, open_descriptors
+from support import ROOT, Broker, Origin, Picture, eventually, open_descriptors, run_python
 
 torch: Any = pytest.importorskip("torch")
 
 from imgbroker._region import Region  # noqa: E402
 from imgbroker.torch import ImageFolder, ImageList, tensor  # noqa: E402
 
-Picture = Callable[..., bytes]
 
 #: The class of each file, whose pixels have the colour (20 × number, 100, 50).
 FILES = {
@@ -48,13 +45,6 @@ def folder(tmp_path: pathlib.Path, picture: Picture) -> pathlib.Path:
         path.write_bytes(picture(32, 24, (20 * number, 100, 50)))
     (tmp_path / "data" / "dog" / "notes.txt").write_text("no image")
     return tmp_path / "data"
-
-
-@pytest.fixture(scope="module")
-def memfd_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker without segments, of which small images are mapped like large ones."""
-    with Broker(tmp_path_factory.mktemp("broker"), "--segments", "off") as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -140,9 +130,7 @@ def test_readme(broker: Broker, tmp_path: pathlib.Path, picture: Picture) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(picture(30 + number, 20))
     script = "def train(images, targets): print(tuple(images.shape), sorted(set(targets.tolist())))\n" + block[1]
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "IMGBROKER_SOCKET": broker.socket})
+    run = run_python("-c", script, socket=broker.socket, folder=tmp_path)
     first, last = run.stdout.splitlines()
     assert first == "(64, 3, 224, 224) [0, 1]" and last.startswith("(1, 3, 224, 224)"), run.stderr
 
@@ -517,7 +505,7 @@ gc.collect()
 (ctypes.c_char * 5).from_address(other).value = b"alive"
 print((ctypes.c_char * 5).from_address(other).value.decode())
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    run = run_python("-c", script)
     assert (run.returncode, run.stdout) == (0, "alive\n"), run.stderr
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 import pathlib
 import re
 import runpy
-import subprocess
 import sys
 import tarfile
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from support import PRODUCTS, ROOT, Broker
+from support import PRODUCTS, ROOT, Broker, run_python
 
 pytest.importorskip("torch")
 
@@ -95,7 +93,6 @@ def test_shards(broker: Broker, folder: pathlib.Path, tmp_path: pathlib.Path) ->
                 entry = tarfile.TarInfo(f"{path.stem}.cls")
                 entry.size = len(data)
                 shard.addfile(entry, io.BytesIO(data))
-    output = subprocess.run(
-        [sys.executable, str(EXAMPLES / "shards.py"), str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], check=True, timeout=60,
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "IMGBROKER_SOCKET": broker.socket}).stdout
-    assert output == 2 * f"(16, 3, 224, 224) {8 * [0] + 8 * [1]}\n"
+    arguments = [str(EXAMPLES / "shards.py"), str(tmp_path / "0.tar"), str(tmp_path / "1.tar")]
+    run = run_python(*arguments, socket=broker.socket)
+    assert (run.returncode, run.stdout) == (0, 2 * f"(16, 3, 224, 224) {8 * [0] + 8 * [1]}\n"), run.stderr

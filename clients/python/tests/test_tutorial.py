@@ -10,9 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Callable, Tuple
+from typing import Tuple
 
-from support import PRODUCTS, ROOT, eventually
+from support import PRODUCTS, ROOT, Picture, eventually
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 
@@ -38,7 +38,7 @@ def free_port() -> int:
     raise AssertionError("no port is free")
 
 
-def test_tutorial(tmp_path: pathlib.Path, picture: Callable[..., bytes]) -> None:
+def test_tutorial(tmp_path: pathlib.Path, picture: Picture) -> None:
     (tmp_path / "picture.png").write_bytes(picture(256, 128))
     port = str(free_port())
     environment = {
