@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, List, Literal, Mapping, Sequence, Set, Tuple, TypedDict, Union
+from typing import Any, Callable, FrozenSet, Iterable, List, Literal, Mapping, Sequence, Set, Tuple, TypedDict, Union
 
 from ._wire import Fields
 
@@ -80,8 +80,31 @@ def _wire_name(name: str) -> str:
 
 #: The field of each option.
 _FIELDS = {name: _wire_name(name) for name in GetOptions.__annotations__}
-#: The options with an addition of their own.
-_TERMS = {"max_age_seconds": "max-age", "retries": "retries", "alternatives": "alternatives"}
+
+
+def _members(*names: str) -> Callable[[Iterable[Any]], Fields]:
+    """Returns a function that makes an object of values, whose members have these names."""
+    return lambda values: dict(zip(names, values))
+
+
+#: What makes the JSON form of options that have another one here.
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
+    "crop": _members("x", "y", "width", "height"), "frames": _members("first", "count"),
+    "steps": lambda steps: [dict(step) for step in steps],
+    "position": lambda place: place if isinstance(place, (str, Mapping)) else {"x": place[0], "y": place[1]},
+    "credentials": lambda pair: {"username": pair[0], "password": pair[1]},
+    "headers": dict, "metadata": list, "alternatives": list,
+}
+#: The addition to the protocol that an option needs.
+_ADDITIONS = {
+    "crop": "steps", "steps": "steps", "frames": "frame-range", "position": "position", "preset": "presets",
+    "max_age_seconds": "max-age", "retries": "retries", "alternatives": "alternatives",
+}
+#: The additions that some values of an option need.
+_ADDITIONS_OF_VALUES = {
+    "pixel_format": {"rgb8": "rgb8", "gray8": "gray8"}, "damaged": {"accept": "damaged"},
+    "delivery": {"header": "header"}, "embedded": {"fast": "embedded"},
+}
 
 
 def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
@@ -94,47 +117,17 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
     variant: Fields = {}
     features: Set[str] = set()
     for name, value in options.items():
-        if name in _IN_VARIANT:
-            if name == "crop":
-                value = dict(zip(("x", "y", "width", "height"), value))
-            elif name == "frames":
-                value = dict(zip(("first", "count"), value))
-                features.add("frame-range")
-            elif name == "steps":
-                value = [dict(step) for step in value]
-            elif name == "position":
-                features.add("position")
-                if not isinstance(value, (str, Mapping)):
-                    value = {"x": value[0], "y": value[1]}
-            if name in ("crop", "steps"):
-                features.add("steps")
-            elif name == "pixel_format" and value in ("rgb8", "gray8"):
-                features.add(value)
-            variant[_FIELDS[name]] = value
-        elif name in _FIELDS:
-            if name == "credentials":
-                value = {"username": value[0], "password": value[1]}
-            elif name == "headers":
-                value = dict(value)
-            elif name == "damaged" and value == "accept":
-                features.add("damaged")
-            elif name == "delivery" and value == "header":
-                features.add("header")
-            elif name == "metadata":
-                value = list(value)
-                if value:
-                    features.add("metadata")
-            elif name == "embedded" and value == "fast":
-                features.add("embedded")
-            elif name == "preset":
-                features.add("presets")
-            elif name in _TERMS:
-                features.add(_TERMS[name])
-                if name == "alternatives":
-                    value = list(value)
-            fields[_FIELDS[name]] = value
-        else:
+        if name not in _FIELDS:
             raise TypeError(f"unknown option {name!r}")
+        if name in _FORMS:
+            value = _FORMS[name](value)
+        (variant if name in _IN_VARIANT else fields)[_FIELDS[name]] = value
+        if name in _ADDITIONS:
+            features.add(_ADDITIONS[name])
+        elif name == "metadata" and value:
+            features.add("metadata")
+        elif name in _ADDITIONS_OF_VALUES:
+            features.update(addition for part, addition in _ADDITIONS_OF_VALUES[name].items() if part == value)
     if variant:
         fields["variant"] = variant
     return fields, frozenset(features)
