@@ -181,66 +181,58 @@ for lossless in [False, True]:
     files["webp"][f"animation-{lossless}"] = encoded(
         sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
 
+def converted(command, kind, *pictures):
+    """Returns what a tool makes of PNG files, for which IN stands in its command, as OUT does for the result."""
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"IN": [f"{folder}/{number}.png" for number in range(len(pictures))], "OUT": [f"{folder}/result.{kind}"]}
+        for place, picture in zip(places["IN"], pictures):
+            pathlib.Path(place).write_bytes(picture)
+        words = [place for word in command.split() for place in places.get(word, [word])]
+        subprocess.run(words, check=True, capture_output=True)
+        return pathlib.Path(*places["OUT"]).read_bytes()
+
+
 # What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
 for family, name in {"avif": "AVIF", "heif": "HEIF", "jp2": "JP2", "jxl": "JXL"}.items():
     source = (root / f"Sources/imgworker-{family}/Small{name}.swift").read_text()
     files[family] = {"small": bytes.fromhex(source.split('"""')[1].replace("\\", ""))}
 if shutil.which("avifenc"):
-    with tempfile.TemporaryDirectory() as folder:
-        picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.avif")
-        sample("RGBA").resize((64, 64)).save(picture)
-        for name, options in {
-            "420-8": "-y 420", "422-10": "-y 422 -d 10", "444-12": "-y 444 -d 12", "400-8": "-y 400", "lossless": "-l",
-            "premultiplied": "-p", "turned": "--irot 1 --imir 0", "cropped": "--crop 2,4,16,8", "wide": "--cicp 9/16/9",
-            "grain": "-a film-grain-test=1", "limited": "-r limited",
-        }.items():
-            subprocess.run(["avifenc", "-s", "8", *options.split(), picture, result], check=True, capture_output=True)
-            files["avif"][name] = result.read_bytes()
-        pictures = []
-        for index in range(4):
-            pictures.append(pathlib.Path(folder, f"{index}.png"))
-            sample("RGBA").resize((32, 24)).save(pictures[-1])
-        for name, options in {"lossy": "-y 420 -s 8", "hidden": "-y 444 -s 6", "keys": "-y 420 -d 10 -s 8 --keyframe 2"}.items():
-            subprocess.run(["avifenc", "--fps", "5", *options.split(), *pictures, result], check=True, capture_output=True)
-            files["avif"][f"sequence-{name}"] = files["animation"][f"avif-{name}"] = result.read_bytes()
-        for name, data in files["avif"].items():
-            for step in [0, 9]:
-                write("avif-samples", f"{name}-{step}", bytes([step]) + data)
+    picture = encoded(sample("RGBA").resize((64, 64)), "PNG")
+    for name, options in {
+        "420-8": "-y 420", "422-10": "-y 422 -d 10", "444-12": "-y 444 -d 12", "400-8": "-y 400", "lossless": "-l",
+        "premultiplied": "-p", "turned": "--irot 1 --imir 0", "cropped": "--crop 2,4,16,8", "wide": "--cicp 9/16/9",
+        "grain": "-a film-grain-test=1", "limited": "-r limited",
+    }.items():
+        files["avif"][name] = converted(f"avifenc -s 8 {options} IN OUT", "avif", picture)
+    pictures = [encoded(sample("RGBA").resize((32, 24)), "PNG") for _ in range(4)]
+    for name, options in {"lossy": "-y 420 -s 8", "hidden": "-y 444 -s 6", "keys": "-y 420 -d 10 -s 8 --keyframe 2"}.items():
+        sequence = converted(f"avifenc --fps 5 {options} IN OUT", "avif", *pictures)
+        files["avif"][f"sequence-{name}"] = files["animation"][f"avif-{name}"] = sequence
+    for name, data in files["avif"].items():
+        for step in [0, 9]:
+            write("avif-samples", f"{name}-{step}", bytes([step]) + data)
 
-# Where their tools are (Debian: libheif-examples, libjxl-tools), every kind of HEIC and JPEG XL.
-with tempfile.TemporaryDirectory() as folder:
-    picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.heic")
-    for mode in ["RGB", "RGBA", "L"]:
-        sample(mode).resize((40, 24)).save(picture)
-        for name, options in {"plain": "-q 50", "444": "-q 50 -p chroma=444", "lossless": "-L", "10": "-q 50 -b 10"}.items():
-            if not shutil.which("heif-enc"): break
-            subprocess.run(["heif-enc", *options.split(), picture, "-o", result], check=True, capture_output=True)
-            files["heif"][f"{mode}-{name}"] = result.read_bytes()
-        result = pathlib.Path(folder, "a.jxl")
-        for name, options in {"lossy": "-d 2", "lossless": "-d 0 -e 3", "modular": "-d 1 -m 1 -R 1", "box": "-d 1 --container=1"}.items():
-            if not shutil.which("cjxl"): break
-            subprocess.run(["cjxl", picture, result, *options.split()], check=True, capture_output=True)
-            files["jxl"][f"{mode}-{name}"] = result.read_bytes()
-        result = pathlib.Path(folder, "a.heic")
-    if shutil.which("cjxl"):
-        frames = [sample("RGBA").resize((32, 24)) for _ in range(4)]
-        frames[0].save(picture, save_all=True, append_images=frames[1:], duration=[50, 100, 30, 70])
-        subprocess.run(["cjxl", picture, "-d", "0", folder + "/b.jxl"], check=True, capture_output=True)
-        files["jxl"]["animation"] = files["animation"]["jxl"] = pathlib.Path(folder, "b.jxl").read_bytes()
-
+# Where their tools are (Debian: libheif-examples, libjxl-tools, libopenjp2-tools), every kind of HEIC, JPEG XL and JPEG 2000.
+for mode in ["RGB", "RGBA", "L"]:
+    picture = encoded(sample(mode).resize((40, 24)), "PNG")
+    for name, options in {"plain": "-q 50", "444": "-q 50 -p chroma=444", "lossless": "-L", "10": "-q 50 -b 10"}.items():
+        if shutil.which("heif-enc"):
+            files["heif"][f"{mode}-{name}"] = converted(f"heif-enc {options} IN -o OUT", "heic", picture)
+    for name, options in {"lossy": "-d 2", "lossless": "-d 0 -e 3", "modular": "-d 1 -m 1 -R 1", "box": "-d 1 --container=1"}.items():
+        if shutil.which("cjxl"):
+            files["jxl"][f"{mode}-{name}"] = converted(f"cjxl IN OUT {options}", "jxl", picture)
+if shutil.which("cjxl"):
+    frames = [sample("RGBA").resize((32, 24)) for _ in range(4)]
+    picture = encoded(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=[50, 100, 30, 70])
+    files["jxl"]["animation"] = files["animation"]["jxl"] = converted("cjxl IN -d 0 OUT", "jxl", picture)
 if shutil.which("opj_compress"):
-    # Where its tools are (Debian: libopenjp2-tools).
-    with tempfile.TemporaryDirectory() as folder:
-        picture = pathlib.Path(folder, "a.png")
-        for mode in ["RGB", "RGBA", "L", "LA"]:
-            sample(mode).resize((40, 24)).save(picture)
-            for name, options in {
-                "lossless.jp2": "-n 3", "lossy.j2k": "-I -r 5 -n 3", "tiles.jp2": "-t 16,16 -n 2", "layers.j2k": "-r 20,5,1 -p RPCL -n 3",
-                "precincts.j2k": "-n 2 -c [16,16] -b 4,4", "offset.jp2": "-d 3,5 -T 1,2 -t 20,20 -n 2", "styles.j2k": "-M 63 -n 3",
-            }.items():
-                result = pathlib.Path(folder, name)
-                subprocess.run(["opj_compress", "-i", picture, "-o", result, *options.split()], check=True, capture_output=True)
-                files["jp2"][f"{mode}-{name}"] = result.read_bytes()
+    for mode in ["RGB", "RGBA", "L", "LA"]:
+        picture = encoded(sample(mode).resize((40, 24)), "PNG")
+        for name, options in {
+            "lossless.jp2": "-n 3", "lossy.j2k": "-I -r 5 -n 3", "tiles.jp2": "-t 16,16 -n 2", "layers.j2k": "-r 20,5,1 -p RPCL -n 3",
+            "precincts.j2k": "-n 2 -c [16,16] -b 4,4", "offset.jp2": "-d 3,5 -T 1,2 -t 20,20 -n 2", "styles.j2k": "-M 63 -n 3",
+        }.items():
+            files["jp2"][f"{mode}-{name}"] = converted(f"opj_compress -i IN -o OUT {options}", name[-3:], picture)
 
 files["tiff"] = {}
 for mode in ["L", "RGB", "RGBA", "CMYK", "P", "1", "LA", "YCbCr", "LAB", "I;16"]:
