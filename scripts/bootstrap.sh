@@ -43,149 +43,107 @@ if ! command -v swift >/dev/null; then
     exit 1
 fi
 
-options=" $* "
-asked() { [[ "$options" == *" --for-$1 "* ]]; }
+# What the options need besides: for which of them, a check of whether it is there, and the packages that may contain it. A check
+# is a program's name, or the kind of something else with its name: see `has`.
+also=(
+    # Scaling is compared with Pillow's, and the clients' tests and the load of monitoring are pictures.
+    "tests,c,gtk,qml,thumbnailer,exporter,top python:PIL python3-pil"
+    # Servers of the shared tier, which tests start and stop.
+    "tests,exporter memcached memcached"
+    # A server with TLS and HTTP/2, its certificates, and the check that it answers.
+    "nginx file:/usr/sbin/nginx nginx-light nginx"
+    "nginx openssl openssl"
+    "nginx curl curl"
+    # pip: see scripts/test-python.sh.
+    "python,steps,families python:ensurepip,venv python3-venv"
+    # The library of C and pytest; for its sanitized build, see scripts/test-c.sh.
+    "c,gtk,qml,thumbnailer,deb,benchmarks library:jansson libjansson-dev"
+    "c,gtk,qml,thumbnailer,deb gcc gcc"
+    "c,gtk,qml,thumbnailer,deb g++ g++"
+    "c,gtk,qml,thumbnailer python:pytest python3-pytest"
+    "c valgrind valgrind"
+    # What builds the widgets for GTK 4, and the QML module.
+    "gtk,docs,deb,benchmarks library:gtk4 libgtk-4-dev"
+    "gtk,docs,deb g-ir-scanner gobject-introspection"
+    "docs gi-docgen gi-docgen"
+    "qml,deb package:qt6-declarative-dev qt6-declarative-dev"
+    "qml,deb cmake cmake"
+    # A display for their windows, a pointer and fonts; languages that use the widgets; modules that the tests and the lists of
+    # images in Benchmarks/view import.
+    "gtk,qml,benchmarks Xvfb xvfb"
+    "gtk,qml xdotool xdotool"
+    "gtk,qml,benchmarks file:/usr/share/fonts/truetype/*/*.ttf fonts-dejavu-core"
+    "gtk package:gir1.2-gtk-4.0 gir1.2-gtk-4.0"
+    "gtk,thumbnailer,benchmarks python:gi python3-gi"
+    "gtk gjs gjs"
+    "qml,benchmarks package:qml6-module-qtquick qml6-module-qtquick"
+    "qml package:qml6-module-qtquick-window qml6-module-qtquick-window"
+    "qml,benchmarks package:qml6-module-qtqml-workerscript qml6-module-qtqml-workerscript"
+    "benchmarks library:Qt6Quick qt6-declarative-dev"
+    # The thumbnail service, and a session bus for it.
+    "thumbnailer,deb,benchmarks library:gio-unix-2.0 libglib2.0-dev"
+    "thumbnailer dbus-daemon dbus-daemon dbus"
+    "thumbnailer,benchmarks dbus-run-session dbus-daemon dbus"
+    "thumbnailer gdbus libglib2.0-bin"
+    # A reader of PNG files besides Pillow, and encoders of the formats that Pillow does not write.
+    "thumbnailer pngcheck pngcheck"
+    "thumbnailer heif-enc libheif-examples"
+    "thumbnailer,families cjxl libjxl-tools"
+    # A browser computes the CSS functions, draws SVG, or shows the dashboard.
+    "steps,families,exporter chromium chromium"
+    # Decoders of rarer files, and libplacebo with a renderer: see scripts/test-families.sh.
+    "families ffmpeg ffmpeg"
+    "families file:/usr/bin/convert imagemagick"
+    "families package:mesa-vulkan-drivers mesa-vulkan-drivers"
+    "families file:/usr/share/fonts/truetype/dejavu/*.ttf fonts-dejavu-core"
+    # A terminal for the live view.
+    "top tmux tmux"
+    # Debian packages of the broker and its clients, and their test in a clean root.
+    "deb dpkg-shlibdeps dpkg-dev"
+    "deb lintian lintian"
+    "deb file:/usr/sbin/debootstrap debootstrap"
+    # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
+    "benchmarks package:python3-venv python3-venv"
+    "benchmarks file:/usr/lib/*/tumbler-1/tumblerd tumbler"
+)
+for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
+    also+=("benchmarks package:$library $library")
+done
 
 is_installed() {
     [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
 }
 
-has_library() {
-    if [[ "$1" == *.h ]]; then
-        [[ -e "/usr/include/$1" ]]
-        return
-    fi
-    command -v pkg-config >/dev/null && pkg-config --exists "$1"
+# has CHECK: whether a program, a library, a file, a Debian package or modules of Python are there.
+has() {
+    local name=${1#*:}
+    case $1 in
+    library:*.h) [[ -e "/usr/include/$name" ]] ;;
+    library:*) command -v pkg-config >/dev/null && pkg-config --exists "$name" ;;
+    file:*) compgen -G "$name" >/dev/null ;;
+    package:*) is_installed "$name" ;;
+    python:*) /usr/bin/python3 -c "import $name" 2>/dev/null ;;
+    *) command -v "$name" >/dev/null ;;
+    esac
 }
 
 missing=()
 for line in "${needed[@]}"; do
-    read -r module packages <<<"$line"
-    if ! has_library "$module"; then missing+=("$packages"); fi
+    read -r library packages <<<"$line"
+    has "library:$library" || missing+=("$packages")
 done
-command -v pkg-config >/dev/null || missing+=("pkg-config")
+has pkg-config || missing+=("pkg-config")
 # For `make install`.
-command -v patchelf >/dev/null || missing+=("patchelf")
-# Scaling is compared with Pillow's.
-if asked tests && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
-# Servers of the shared tier, which tests start and stop.
-if asked tests && ! command -v memcached >/dev/null; then missing+=("memcached"); fi
-# A server with TLS and HTTP/2, its certificates, and the check that it answers.
-if asked nginx; then
-    [[ -x /usr/sbin/nginx ]] || missing+=("nginx-light nginx")
-    command -v openssl >/dev/null || missing+=("openssl")
-    command -v curl >/dev/null || missing+=("curl")
-fi
-# pip for the tests of the Python client: see scripts/test-python.sh.
-if asked python; then
-    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
-fi
-# The library and pytest; for its sanitized build, see scripts/test-c.sh.
-if asked c || asked gtk || asked qml || asked thumbnailer; then
-    has_library jansson || missing+=("libjansson-dev")
-    command -v gcc >/dev/null || missing+=("gcc")
-    command -v g++ >/dev/null || missing+=("g++")
-    /usr/bin/python3 -c 'import pytest' 2>/dev/null || missing+=("python3-pytest")
-    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
-fi
-if asked c && ! command -v valgrind >/dev/null; then missing+=("valgrind"); fi
-# What builds the widgets for GTK 4, and the QML module.
-if asked gtk || asked docs || asked deb; then
-    has_library gtk4 || missing+=("libgtk-4-dev")
-    command -v g-ir-scanner >/dev/null || missing+=("gobject-introspection")
-fi
-if asked qml || asked deb; then
-    is_installed qt6-declarative-dev || missing+=("qt6-declarative-dev")
-    command -v cmake >/dev/null || missing+=("cmake")
-    command -v g++ >/dev/null || missing+=("g++")
-fi
-# A display for their windows, a pointer and fonts; languages that use the widgets; modules that the tests import: see
-# scripts/test-gtk.sh and scripts/test-qml.sh.
-if asked gtk || asked qml; then
-    command -v Xvfb >/dev/null || missing+=("xvfb")
-    command -v xdotool >/dev/null || missing+=("xdotool")
-    compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
-fi
-if asked gtk; then
-    is_installed gir1.2-gtk-4.0 || missing+=("gir1.2-gtk-4.0")
-    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
-    command -v gjs >/dev/null || missing+=("gjs")
-fi
-if asked qml; then
-    for module in qtquick qtquick-window qtqml-workerscript; do
-        is_installed "qml6-module-$module" || missing+=("qml6-module-$module")
+has patchelf || missing+=("patchelf")
+for line in "${also[@]}"; do
+    read -r options check packages <<<"$line"
+    for option in ${options//,/ }; do
+        if [[ " $* " == *" --for-$option "* ]] && ! has "$check"; then
+            missing+=("$packages")
+            break
+        fi
     done
-fi
-# The thumbnail service, and a session bus for it.
-if asked thumbnailer || asked deb; then
-    has_library gio-unix-2.0 || missing+=("libglib2.0-dev")
-fi
-if asked thumbnailer; then
-    command -v dbus-daemon >/dev/null || missing+=("dbus-daemon dbus")
-    command -v dbus-run-session >/dev/null || missing+=("dbus-daemon dbus")
-    command -v gdbus >/dev/null || missing+=("libglib2.0-bin")
-    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
-    # A reader of PNG files besides Pillow, and encoders of the formats that Pillow does not write.
-    command -v pngcheck >/dev/null || missing+=("pngcheck")
-    command -v heif-enc >/dev/null || missing+=("libheif-examples")
-    command -v cjxl >/dev/null || missing+=("libjxl-tools")
-fi
-if asked docs && ! command -v gi-docgen >/dev/null; then missing+=("gi-docgen"); fi
-# A browser computes the CSS functions: see scripts/test-steps.sh.
-if asked steps; then
-    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
-    command -v chromium >/dev/null || missing+=("chromium")
-fi
-# An encoder and a decoder of JPEG XL, decoders of rarer files, libplacebo with a renderer, and a browser: see scripts/test-families.sh.
-if asked families; then
-    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
-    command -v chromium >/dev/null || missing+=("chromium")
-    command -v cjxl >/dev/null || missing+=("libjxl-tools")
-    command -v ffmpeg >/dev/null || missing+=("ffmpeg")
-    [[ -x /usr/bin/convert ]] || missing+=("imagemagick")
-    is_installed mesa-vulkan-drivers || missing+=("mesa-vulkan-drivers")
-    compgen -G "/usr/share/fonts/truetype/dejavu/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
-fi
-# A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
-if asked exporter; then
-    command -v chromium >/dev/null || missing+=("chromium")
-    command -v memcached >/dev/null || missing+=("memcached")
-    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
-fi
-# A terminal for the live view, and pictures for its load: see scripts/test-top.sh.
-if asked top; then
-    command -v tmux >/dev/null || missing+=("tmux")
-    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
-fi
-# Debian packages of the broker and its clients, and their test in a clean root: see scripts/package-deb.sh, scripts/test-deb.sh.
-if asked deb; then
-    has_library jansson || missing+=("libjansson-dev")
-    command -v gcc >/dev/null || missing+=("gcc")
-    command -v dpkg-shlibdeps >/dev/null || missing+=("dpkg-dev")
-    command -v lintian >/dev/null || missing+=("lintian")
-    [[ -x /usr/sbin/debootstrap ]] || missing+=("debootstrap")
-fi
-# The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
-if asked benchmarks; then
-    is_installed python3-venv || missing+=("python3-venv")
-    has_library jansson || missing+=("libjansson-dev")
-    for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
-        is_installed "$library" || missing+=("$library")
-    done
-    # A thumbnail service, ours, and a client of both on a session bus.
-    compgen -G "/usr/lib/*/tumbler-1/tumblerd" >/dev/null || missing+=("tumbler")
-    has_library gio-unix-2.0 || missing+=("libglib2.0-dev")
-    command -v dbus-run-session >/dev/null || missing+=("dbus-daemon dbus")
-    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
-    # The lists of images in windows, and a display for them: Benchmarks/view.
-    has_library gtk4 || missing+=("libgtk-4-dev")
-    has_library Qt6Quick || missing+=("qt6-declarative-dev")
-    for module in qtquick qtqml-workerscript; do
-        is_installed "qml6-module-$module" || missing+=("qml6-module-$module")
-    done
-    command -v Xvfb >/dev/null || missing+=("xvfb")
-    compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
-fi
+done
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
