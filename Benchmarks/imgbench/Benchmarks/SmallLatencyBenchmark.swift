@@ -75,20 +75,9 @@ enum SmallLatencyBenchmark {
         defer { broker.stop() }
         _ = try broker.client()
         let scheme = origin.version == "h1" ? "http" : "https"
-        let client = try LineProcess(
-            ownProgram("benchclient"),
-            [
-                "feed", broker.socketPath, "\(scheme)://127.0.0.1:\(near)", "\(origin.images)", "0",
-                "\(requestsInFlight)",
-            ])
-        defer { client.stop() }
-        guard client.line() == "ready" else { throw Failure("the client does not start") }
-        let (elapsed, line) = timed {
-            client.write("go")
-            return client.line()
-        }
-        _ = try LineProcess.number(in: line, "the client did not get its images")
-        return elapsed / Double(origin.images)
+        let feed = try ClientFeed(
+            of: broker, run, from: "\(scheme)://127.0.0.1:\(near)", count: origin.images, inFlight: requestsInFlight)
+        return feed.elapsed / Double(origin.images)
     }
 
     // MARK: Beside large images
