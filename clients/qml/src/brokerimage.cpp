@@ -87,6 +87,14 @@ void synchronize(QQuickWindow *window) {
 
 BrokerImage::BrokerImage(QQuickItem *parent) : QQuickItem(parent) {
     setFlag(ItemHasContents);
+    for (const auto changed : {&BrokerImage::sourceSizeChanged, &BrokerImage::cropChanged, &BrokerImage::stepsChanged,
+             &BrokerImage::presetChanged}) {
+        connect(this, changed, this, &BrokerImage::reload);
+    }
+    for (const auto changed :
+        {&BrokerImage::placeholderChanged, &BrokerImage::thumbHashChanged, &BrokerImage::errorSourceChanged}) {
+        connect(this, changed, this, &BrokerImage::loadLocalImages);
+    }
 }
 
 BrokerImage::~BrokerImage() {
@@ -128,50 +136,10 @@ void BrokerImage::setSource(const QString &source) {
     schedule();
 }
 
-void BrokerImage::setSourceSize(const QSize &size) {
-    if (assign(m_sourceSize, size, &BrokerImage::sourceSizeChanged)) reload();
-}
-
 void BrokerImage::setFillMode(FillMode mode) {
     if (!assign(m_fillMode, mode, &BrokerImage::fillModeChanged)) return;
     updateGeometry();
     if (m_fit != fit() || needsAnother(box())) reload();
-}
-
-void BrokerImage::setCrop(const QRectF &crop) {
-    if (assign(m_crop, crop, &BrokerImage::cropChanged)) reload();
-}
-
-void BrokerImage::setSteps(const QString &steps) {
-    if (assign(m_steps, steps, &BrokerImage::stepsChanged)) reload();
-}
-
-void BrokerImage::setPreset(const QString &preset) {
-    if (assign(m_preset, preset, &BrokerImage::presetChanged)) reload();
-}
-
-void BrokerImage::setPlaceholder(const QUrl &placeholder) {
-    if (assign(m_placeholder, placeholder, &BrokerImage::placeholderChanged)) loadLocalImages();
-}
-
-void BrokerImage::setThumbHash(const QString &hash) {
-    if (assign(m_thumbHash, hash, &BrokerImage::thumbHashChanged)) loadLocalImages();
-}
-
-void BrokerImage::setErrorSource(const QUrl &source) {
-    if (assign(m_errorSource, source, &BrokerImage::errorSourceChanged)) loadLocalImages();
-}
-
-void BrokerImage::setProgressive(bool progressive) {
-    assign(m_progressive, progressive, &BrokerImage::progressiveChanged);
-}
-
-void BrokerImage::setRefreshing(bool refresh) {
-    assign(m_refresh, refresh, &BrokerImage::refreshChanged);
-}
-
-void BrokerImage::setRetriesFailed(bool retries) {
-    assign(m_retryFailed, retries, &BrokerImage::retryFailedChanged);
 }
 
 void BrokerImage::setPriority(Priority priority) {

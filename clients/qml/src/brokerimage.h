@@ -18,17 +18,17 @@ class BrokerImage : public QQuickItem {
 
     // clients/qml/README.md describes the properties.
     Q_PROPERTY(QString source READ source WRITE setSource NOTIFY sourceChanged FINAL)
-    Q_PROPERTY(QSize sourceSize READ sourceSize WRITE setSourceSize NOTIFY sourceSizeChanged FINAL)
+    Q_PROPERTY(QSize sourceSize MEMBER m_sourceSize NOTIFY sourceSizeChanged FINAL)
     Q_PROPERTY(FillMode fillMode READ fillMode WRITE setFillMode NOTIFY fillModeChanged FINAL)
-    Q_PROPERTY(QRectF crop READ crop WRITE setCrop NOTIFY cropChanged FINAL)
-    Q_PROPERTY(QString steps READ steps WRITE setSteps NOTIFY stepsChanged FINAL)
-    Q_PROPERTY(QString preset READ preset WRITE setPreset NOTIFY presetChanged FINAL)
-    Q_PROPERTY(QUrl placeholder READ placeholder WRITE setPlaceholder NOTIFY placeholderChanged FINAL)
-    Q_PROPERTY(QString thumbHash READ thumbHash WRITE setThumbHash NOTIFY thumbHashChanged FINAL)
-    Q_PROPERTY(QUrl errorSource READ errorSource WRITE setErrorSource NOTIFY errorSourceChanged FINAL)
-    Q_PROPERTY(bool progressive READ isProgressive WRITE setProgressive NOTIFY progressiveChanged FINAL)
-    Q_PROPERTY(bool refresh READ isRefreshing WRITE setRefreshing NOTIFY refreshChanged FINAL)
-    Q_PROPERTY(bool retryFailed READ retriesFailed WRITE setRetriesFailed NOTIFY retryFailedChanged FINAL)
+    Q_PROPERTY(QRectF crop MEMBER m_crop NOTIFY cropChanged FINAL)
+    Q_PROPERTY(QString steps MEMBER m_steps NOTIFY stepsChanged FINAL)
+    Q_PROPERTY(QString preset MEMBER m_preset NOTIFY presetChanged FINAL)
+    Q_PROPERTY(QUrl placeholder MEMBER m_placeholder NOTIFY placeholderChanged FINAL)
+    Q_PROPERTY(QString thumbHash MEMBER m_thumbHash NOTIFY thumbHashChanged FINAL)
+    Q_PROPERTY(QUrl errorSource MEMBER m_errorSource NOTIFY errorSourceChanged FINAL)
+    Q_PROPERTY(bool progressive MEMBER m_progressive NOTIFY progressiveChanged FINAL)
+    Q_PROPERTY(bool refresh MEMBER m_refresh NOTIFY refreshChanged FINAL)
+    Q_PROPERTY(bool retryFailed MEMBER m_retryFailed NOTIFY retryFailedChanged FINAL)
     Q_PROPERTY(Priority priority READ priority WRITE setPriority NOTIFY priorityChanged FINAL)
     Q_PROPERTY(bool playing READ isPlaying WRITE setPlaying NOTIFY playingChanged FINAL)
 
@@ -58,28 +58,8 @@ public:
 
     QString source() const { return m_source; }
     void setSource(const QString &source);
-    QSize sourceSize() const { return m_sourceSize; }
-    void setSourceSize(const QSize &size);
     FillMode fillMode() const { return m_fillMode; }
     void setFillMode(FillMode mode);
-    QRectF crop() const { return m_crop; }
-    void setCrop(const QRectF &crop);
-    QString steps() const { return m_steps; }
-    void setSteps(const QString &steps);
-    QString preset() const { return m_preset; }
-    void setPreset(const QString &preset);
-    QUrl placeholder() const { return m_placeholder; }
-    void setPlaceholder(const QUrl &placeholder);
-    QString thumbHash() const { return m_thumbHash; }
-    void setThumbHash(const QString &hash);
-    QUrl errorSource() const { return m_errorSource; }
-    void setErrorSource(const QUrl &source);
-    bool isProgressive() const { return m_progressive; }
-    void setProgressive(bool progressive);
-    bool isRefreshing() const { return m_refresh; }
-    void setRefreshing(bool refresh);
-    bool retriesFailed() const { return m_retryFailed; }
-    void setRetriesFailed(bool retries);
     Priority priority() const { return m_priority; }
     void setPriority(Priority priority);
     bool isPlaying() const { return m_playing; }
