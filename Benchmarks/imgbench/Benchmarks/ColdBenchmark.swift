@@ -25,7 +25,11 @@ enum ColdBenchmark {
         var pairs = Pairs()
         for _ in 0..<run.scaled(7, 2) {
             let urls = (0..<count).map { _ in picture.newURL() }
-            let ours = try timed { try load(urls, client) }.milliseconds
+            let ours = try timed {
+                // All images are kept until the last one arrives, as in a program that shows them.
+                var images: [BrokerImage] = []
+                try client.load(urls, inFlight: count) { images.append($1) }
+            }.milliseconds
             for url in urls { try client.forget(url) }
             // Milliseconds per thousand megapixels.
             pairs.add(
@@ -37,22 +41,6 @@ enum ColdBenchmark {
             against: "\(format.library) on \(workers) processors, bytes at hand, new memory", pairs, unit: "ms/GP",
             goal: 1 / 0.9,
             note: "\(rounded(rates.0)) against \(rounded(rates.1)) megapixels a second")
-    }
-
-    private static func load(_ urls: [String], _ client: ImageBroker) throws {
-        var waiting: Set<Int> = []
-        for url in urls { waiting.insert(try client.send(get: try SourceURL(url))) }
-        // All images are kept until the last one arrives, as in a program that shows them.
-        var images: [BrokerImage] = []
-        while !waiting.isEmpty {
-            switch try client.receive() {
-            case .image(let id, let image):
-                waiting.remove(id)
-                images.append(image)
-            case .reply(.error(_, let error)): throw Failure(error.message)
-            case .reply, .progress, .event: break
-            }
-        }
     }
 
     /// The time of the slowest thread in milliseconds, without freeing the memory, as for the broker.

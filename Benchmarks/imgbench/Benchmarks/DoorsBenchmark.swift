@@ -23,7 +23,7 @@ enum DoorsBenchmark {
     private static let script = "doors_peer.py"
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let files = try ViewFiles(run.scaled(500, 12), kinds: run.scaled(50, 4))
+        let files = try Photographs(run.scaled(500, 12), kinds: run.scaled(50, 4), areDistinct: true)
         defer { files.remove() }
         var (http, bus): ([Costs], [Costs]) = (previewPhases.map { _ in Costs() }, thumbnailPhases.map { _ in Costs() })
         func add(_ costs: [Cost], to all: inout [Costs], _ name: String, _ what: String, _ processes: Int) {
@@ -44,7 +44,7 @@ enum DoorsBenchmark {
     }
 
     private static func rows(
-        _ id: String, _ what: String, _ phases: [Phase], _ costs: [Costs], against peer: String, _ files: ViewFiles
+        _ id: String, _ what: String, _ phases: [Phase], _ costs: [Costs], against peer: String, _ files: Photographs
     ) -> [Row] {
         zip(phases, costs).flatMap { phase, costs -> [Row] in
             // Without the peer, there is nothing to compare with.
@@ -56,7 +56,7 @@ enum DoorsBenchmark {
     }
 
     /// Previews for several processes of a web application; none, with a message, without Python.
-    private static func previews(_ run: BenchmarkRun, _ files: ViewFiles, by name: String) throws -> [Cost] {
+    private static func previews(_ run: BenchmarkRun, _ files: Photographs, by name: String) throws -> [Cost] {
         let broker = try name == "imgbroker" ? broker(run, files) : nil
         let socket = files.folder + "/.http"
         let server = try broker.map {
@@ -78,7 +78,7 @@ enum DoorsBenchmark {
     }
 
     /// Thumbnails for a file manager; none, with a message, without a service or a session bus.
-    private static func thumbnails(_ run: BenchmarkRun, _ files: ViewFiles, by name: String) throws -> [Cost] {
+    private static func thumbnails(_ run: BenchmarkRun, _ files: Photographs, by name: String) throws -> [Cost] {
         guard let service = name == "tumbler" ? run.peers.tumbler : thumbnailer() else {
             printLine("no thumbnails by \(name): scripts/bootstrap.sh --for-benchmarks installs what they need")
             return []
@@ -107,13 +107,13 @@ enum DoorsBenchmark {
         return FileManager.default.isExecutableFile(atPath: program) ? program : nil
     }
 
-    private static func broker(_ run: BenchmarkRun, _ files: ViewFiles) throws -> BrokerProcess {
+    private static func broker(_ run: BenchmarkRun, _ files: Photographs) throws -> BrokerProcess {
         let broker = try BrokerProcess(run.broker, ["--memory-limit", "512M", "--cache-dir", files.cache])
         _ = try broker.client()
         return broker
     }
 
-    private static func stop(_ broker: BrokerProcess?, _ server: ServerProcess?, _ files: ViewFiles) {
+    private static func stop(_ broker: BrokerProcess?, _ server: ServerProcess?, _ files: Photographs) {
         server?.stop()
         broker?.stop()
         files.clearCache()

@@ -1,5 +1,4 @@
 import BrokerHarness
-import CReference
 import Foundation
 import IPCProtocol
 import ImageBrokerClient
@@ -11,7 +10,8 @@ enum LocalFileBenchmark {
 
     /// Photographs of 12 megapixels, of which each process makes and keeps all thumbnails.
     static func files(_ run: BenchmarkRun) throws -> [Row] {
-        let files = try Files(run.scaled(500, 6), width: run.scaled(4000, 800), height: run.scaled(3000, 600), kinds: 8)
+        let files = try Photographs(
+            run.scaled(500, 6), width: run.scaled(4000, 800), height: run.scaled(3000, 600), kinds: 8)
         defer { files.remove() }
         let work = Work(files: files, side: 256, epochs: 1, keepsAll: true, restSeconds: run.scaled(200, 0))
         let peers = ["Pillow", "pyvips", "OpenCV"]
@@ -26,7 +26,7 @@ enum LocalFileBenchmark {
     /// Small photographs as arrays of RGB, twice in random order; the other programs with and without a cache of their
     /// own.
     static func training(_ run: BenchmarkRun) throws -> [Row] {
-        let files = try Files(run.scaled(2_000, 20), width: 500, height: 400, kinds: run.scaled(200, 20))
+        let files = try Photographs(run.scaled(2_000, 20), width: 500, height: 400, kinds: run.scaled(200, 20))
         defer { files.remove() }
         let peers = ["Pillow", "OpenCV"]
         let plain = try measure(
@@ -61,32 +61,8 @@ enum LocalFileBenchmark {
         return costs
     }
 
-    /// Files named 0, 1, 2 …, each with an inode of its own.
-    struct Files {
-        let folder: String
-        let count: Int
-
-        /// Writes `count` files with `kinds` different images.
-        init(_ count: Int, width: Int, height: Int, kinds: Int) throws {
-            let folder = temporaryPath("files")
-            try writeFiles(min(kinds, count), in: folder) { number in
-                cref_write_jpeg("\(folder)/\(number)", UInt32(width), UInt32(height), UInt32(number)) == 0
-            }
-            for number in min(kinds, count)..<count {
-                try FileManager.default.copyItem(
-                    atPath: "\(folder)/\(number % kinds)", toPath: "\(folder)/\(number)")
-            }
-            self.folder = folder
-            self.count = count
-            // Files that were changed just now are not kept.
-            usleep(50_000)
-        }
-
-        func remove() { try? FileManager.default.removeItem(atPath: folder) }
-    }
-
     private struct Work {
-        let files: Files
+        let files: Photographs
         /// The box in pixels; 0 for the full size, as three bytes a pixel.
         let side: Int
         let epochs: Int

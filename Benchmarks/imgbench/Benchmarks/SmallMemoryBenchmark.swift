@@ -65,17 +65,7 @@ enum SmallMemoryBenchmark {
         var options = GetOptions()
         options.delivery = .none
         var bytes = [Int](repeating: 0, count: range.count)
-        var (numbers, sent, received) = ([Int: Int](), range.lowerBound, 0)
-        while received < range.count {
-            while sent < range.upperBound, numbers.count < 64 {
-                numbers[try client.send(get: SourceURL(origin.url("/\(sent)")), options)] = sent
-                sent += 1
-            }
-            guard case .image(let id, let image) = try client.receive(), let number = numbers.removeValue(forKey: id)
-            else { throw Failure("an image is not loaded") }
-            bytes[number - range.lowerBound] = image.reply.bytes
-            received += 1
-        }
+        try client.load(range.map { origin.url("/\($0)") }, options) { bytes[$0] = $1.reply.bytes }
         return bytes
     }
 }

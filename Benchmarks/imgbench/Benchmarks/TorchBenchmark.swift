@@ -22,8 +22,7 @@ enum TorchBenchmark {
             printLine("no PyTorch: scripts/benchmark-peers.sh installs it")
             return []
         }
-        let files = try LocalFileBenchmark.Files(
-            run.scaled(2_000, 64), width: 500, height: 400, kinds: run.scaled(200, 20))
+        let files = try Photographs(run.scaled(2_000, 64), width: 500, height: 400, kinds: run.scaled(200, 20))
         defer { files.remove() }
         var (processes, workers) = (Costs(), Costs())
         for turn in 0..<run.scaled(3, 1) {
@@ -72,7 +71,7 @@ enum TorchBenchmark {
 
     /// Measures from the moment at which all processes have loaded PyTorch; a broker, also its start.
     private static func measure(
-        _ run: BenchmarkRun, _ files: LocalFileBenchmark.Files, _ name: String, processes count: Int, workers: Int,
+        _ run: BenchmarkRun, _ files: Photographs, _ name: String, processes count: Int, workers: Int,
         epochs: Int = 2
     ) throws -> Cost {
         // A third of their pixels, of three bytes each.

@@ -34,7 +34,7 @@ enum ViewBenchmark {
     private typealias Costs = [Loader: [Cost]]
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let files = try ViewFiles(run.scaled(3_000, 45), kinds: run.scaled(20, 5))
+        let files = try Photographs(run.scaled(3_000, 45), kinds: run.scaled(20, 5), areDistinct: true)
         defer { files.remove() }
         guard let display = try ViewDisplay(), let programs = try ViewPrograms(display, files) else { return [] }
         defer { display.stop() }
@@ -106,7 +106,7 @@ enum ViewBenchmark {
     /// The measurements of a run.
     private struct Bench {
         let run: BenchmarkRun
-        let files: ViewFiles
+        let files: Photographs
         let programs: ViewPrograms
 
         /// Measures each loader once.

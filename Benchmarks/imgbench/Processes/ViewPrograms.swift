@@ -45,13 +45,13 @@ struct ViewPrograms {
     private static let source = "Benchmarks/view"
     private let folder = packageFolder + "/.build/view"
     private let display: ViewDisplay
-    private let files: ViewFiles
+    private let files: Photographs
     private var missing: Set<Name> = []
 
     /// Builds the programs; nil, with a message, without GTK.
     ///
     /// - Throws: `Failure` when they cannot be built.
-    init?(_ display: ViewDisplay, _ files: ViewFiles) throws {
+    init?(_ display: ViewDisplay, _ files: Photographs) throws {
         (self.display, self.files) = (display, files)
         guard make(Self.source, into: folder) else { throw Failure("\(Self.source) cannot be built") }
         missing = Set(Name.allCases.filter { !FileManager.default.isExecutableFile(atPath: path($0)) })

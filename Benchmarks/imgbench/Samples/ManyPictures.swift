@@ -28,17 +28,8 @@ struct ManyPictures {
 extension BrokerProcess {
     /// Makes the broker load `count` images, which are two objects each: original and pixels.
     func load(_ count: Int, from origin: ManyPictures) throws {
-        let client = try client()
         var options = GetOptions()
         options.delivery = .none
-        var (asked, loaded) = (0, 0)
-        while loaded < count {
-            while asked < min(count, loaded + 64) {
-                asked += 1
-                _ = try client.send(get: try SourceURL(origin.url(asked)), options)
-            }
-            guard case .image = try client.receive() else { throw Failure("a picture is not loaded") }
-            loaded += 1
-        }
+        try client().load((0..<count).map { origin.url($0 + 1) }, options)
     }
 }

@@ -106,6 +106,29 @@ final class SampleLoads {
 }
 
 extension ImageBroker {
+    /// Loads the images of URLs with at most `inFlight` requests at once. Calls `each` with the place of each URL and
+    /// its image.
+    func load(
+        _ urls: [String], _ options: GetOptions = GetOptions(), inFlight: Int = 64,
+        each: (Int, BrokerImage) -> Void = { _, _ in }
+    ) throws {
+        var (places, sent, received) = ([Int: Int](), 0, 0)
+        while received < urls.count {
+            while sent < urls.count, places.count < inFlight {
+                places[try send(get: try SourceURL(urls[sent]), options)] = sent
+                sent += 1
+            }
+            switch try receive() {
+            case .image(let id, let image):
+                guard let place = places.removeValue(forKey: id) else { continue }
+                each(place, image)
+                received += 1
+            case .reply(.error(_, let error)): throw Failure(error.message)
+            case .reply, .progress, .event: break
+            }
+        }
+    }
+
     /// Loads the encoded bytes at `url`, so that the next request for its pixels is one decode.
     func loadOriginal(_ url: String) throws -> BrokerImage {
         var options = GetOptions()
