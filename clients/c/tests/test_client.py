@@ -16,7 +16,7 @@ import socket
 import subprocess
 import threading
 import urllib.parse
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import PIL.Image
 import pytest
@@ -63,13 +63,6 @@ def run(
 @pytest.fixture
 def url(origin: Origin, request: pytest.FixtureRequest) -> str:
     return origin.add(f"/{request.node.name}.png", png())
-
-
-@pytest.fixture
-def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
-    """A broker for tests that end it or that need its figures for themselves."""
-    with Broker(tmp_path) as broker:
-        yield broker
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 # The broker and the origin are those of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from fixtures import gate  # noqa: E402, F401
+from fixtures import gate, own_broker as broker  # noqa: E402, F401
 from support import Broker, Display, Origin, Page, encoded, eventually  # noqa: E402
 
 #: The folder of the library, built by scripts/test-gtk.sh.
@@ -132,13 +132,6 @@ def screen() -> Iterator[Screen]:
     screen = Screen()
     yield screen
     screen.close()
-
-
-@pytest.fixture
-def broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    yield broker
-    broker.stop()
 
 
 @pytest.fixture(scope="session")

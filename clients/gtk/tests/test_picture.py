@@ -104,7 +104,7 @@ texture = Gdk.MemoryTexture.new(30, 20, Gdk.MemoryFormat.R8G8B8, GLib.Bytes.new(
 viewer.show(uri='/missing.png', error_paintable=texture)
 """)
     eventually(lambda: viewer.screen.count((1, 200, 3)) == 600)
-    viewer.do(f"viewer.show(uri='/missing.png', placeholder=texture, flags=ImgbrokerGtk.LoadFlags.DELAY_PLACEHOLDER)")
+    viewer.do("viewer.show(uri='/missing.png', placeholder=texture, flags=ImgbrokerGtk.LoadFlags.DELAY_PLACEHOLDER)")
     eventually(lambda: viewer.screen.count((1, 200, 3)) == 600)
 
 

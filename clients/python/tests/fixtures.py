@@ -21,6 +21,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture
+def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
+    """A broker for tests that end it or that need its figures for themselves."""
+    with Broker(tmp_path) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="session")
 def memfd_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker without segments, of which small images are mapped like large ones, for tests that do not end it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 from typing import Any, List
 
-import numpy
 import PIL.Image
 import PIL.ImageCms
 import pytest

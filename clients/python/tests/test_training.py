@@ -8,7 +8,7 @@ import re
 import runpy
 import sys
 import tarfile
-from typing import Any
+from typing import Any, Callable
 
 import PIL.Image
 import pytest
@@ -31,54 +31,53 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "data"
 
 
-def run(path: pathlib.Path, arguments: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
-    """Runs a program in this process, because of `torchvision`. Returns its output."""
+@pytest.fixture
+def run(
+    torchvision: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Runs a program with arguments in this process, because of `torchvision`. Returns its output."""
     import torch
 
     # More take longer on busy processors, because each waits for all.
     torch.set_num_threads(1)
     monkeypatch.setenv("IMGBROKER_SOCKET", broker.socket)
-    monkeypatch.setattr(sys, "argv", [path.name, *map(str, arguments)])
-    runpy.run_path(str(path), run_name="__main__")
-    return capfd.readouterr().out
+
+    def run(path: pathlib.Path, *arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", [path.name, *map(str, arguments)])
+        runpy.run_path(str(path), run_name="__main__")
+        return capfd.readouterr().out
+
+    return run
 
 
-def test_train(
-    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [folder, "--model", "resnet18", "--epochs", 2, "--batch-size", 16, "--size", 32, "--rate", 0.05]
-    lines = run(EXAMPLES / "train.py", arguments, broker, monkeypatch, capfd).splitlines()
+def test_train(run: Callable[..., str], folder: pathlib.Path) -> None:
+    arguments = ["--model", "resnet18", "--epochs", 2, "--batch-size", 16, "--size", 32, "--rate", 0.05]
+    lines = run(EXAMPLES / "train.py", folder, *arguments).splitlines()
     losses = [float(re.fullmatch(r"epoch \d: loss ([\d.]+), \d+ images/s", line)[1]) for line in lines]  # type: ignore[index]
     assert len(losses) == 2 and max(losses) < 10
 
 
-def test_train_with_torchrun(
-    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_train_with_torchrun(run: Callable[..., str], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch: Any = pytest.importorskip("torch")
     if not torch.distributed.is_available():
         pytest.skip("PyTorch has no torch.distributed")
     for name, value in {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
-    arguments = [folder, "--model", "resnet18", "--epochs", 1, "--batch-size", 16, "--size", 32]
-    assert "epoch 1: loss" in run(EXAMPLES / "train.py", arguments, broker, monkeypatch, capfd)
+    arguments = ["--model", "resnet18", "--epochs", 1, "--batch-size", 16, "--size", 32]
+    assert "epoch 1: loss" in run(EXAMPLES / "train.py", folder, *arguments)
 
 
-def test_timm_loader(
-    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_timm_loader(run: Callable[..., str], folder: pathlib.Path) -> None:
     pytest.importorskip("timm")
-    output = run(EXAMPLES / "timm_loader.py", [folder, "resnet10t", 16], broker, monkeypatch, capfd)
+    output = run(EXAMPLES / "timm_loader.py", folder, "resnet10t", 16)
     assert len(re.findall(r"loss [\d.]+\n", output)) == 2
 
 
-def test_benchmark(
-    torchvision: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_benchmark(run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend("")
     arguments = ["--broker", PRODUCTS / "imgbroker", "--images", 40, "--epochs", 1, "--model", "mobilenet_v3_small", "--workers", 1,
                  "--memory-limit", "64M"]
-    lines = run(ROOT / "Benchmarks" / "Peers" / "training.py", arguments, broker, monkeypatch, capfd).splitlines()
+    lines = run(ROOT / "Benchmarks" / "Peers" / "training.py", *arguments).splitlines()
     rows = [line for line in lines if re.search(r": epoch 1: \d+ images/s, [\d.]+ ms of processors an image, GPU (–|\d+ %)$", line)]
     assert len(rows) == 3 and len(lines) == 5, lines
 

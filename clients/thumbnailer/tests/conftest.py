@@ -17,6 +17,7 @@ from gi.repository import Gio, GLib
 # The broker is that of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
+from fixtures import own_broker as broker  # noqa: E402, F401
 from support import Broker, eventually  # noqa: E402
 
 #: Where scripts/test-thumbnailer.sh has installed the service.
@@ -205,12 +206,6 @@ def resume(broker: Broker) -> None:
     """Lets the process of the broker continue."""
     assert broker.process is not None
     broker.process.send_signal(signal.SIGCONT)
-
-
-@pytest.fixture
-def broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as broker:
-        yield broker
 
 
 @pytest.fixture
