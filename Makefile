@@ -141,22 +141,22 @@ test-torch: build ## Tests of the Python client's datasets for PyTorch, with the
 .PHONY: test-c
 test-c: build ## Tests of the C client with sanitizers, with the release build
 	@scripts/bootstrap.sh --for-c
-	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-c.sh
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-client.sh c
 
 .PHONY: test-gtk
 test-gtk: build ## Tests of the widgets for GTK 4 in a virtual display, in C, Python and JavaScript, with the release build
 	@scripts/bootstrap.sh --for-gtk
-	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-client.sh gtk
 
 .PHONY: test-qml
 test-qml: build ## Tests of the QML module in a virtual display, with the release build
 	@scripts/bootstrap.sh --for-qml
-	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-qml.sh
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-client.sh qml
 
 .PHONY: test-thumbnailer
 test-thumbnailer: build ## Tests of the thumbnail service on a session bus of its own, with the release build
 	@scripts/bootstrap.sh --for-thumbnailer
-	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-thumbnailer.sh
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-client.sh thumbnailer
 
 .PHONY: test-deb
 test-deb: build ## Test of the Debian packages in a clean root, with the release build; needs root and apt's mirror

@@ -56,7 +56,7 @@ also=(
     "nginx curl curl"
     # pip: see scripts/test-python.sh.
     "python,steps,families python:ensurepip,venv python3-venv"
-    # The library of C and pytest; for its sanitized build, see scripts/test-c.sh.
+    # The library of C and pytest; for its sanitized build, see scripts/test-client.sh.
     "c,gtk,qml,thumbnailer,deb,benchmarks library:jansson libjansson-dev"
     "c,gtk,qml,thumbnailer,deb gcc gcc"
     "c,gtk,qml,thumbnailer,deb g++ g++"

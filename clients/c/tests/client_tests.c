@@ -168,8 +168,12 @@ static void test_fork(imgbroker *broker) {
     imgbroker_image_release(image);
 }
 
-// Opens descriptors until none is left. Returns their number.
-static int fill_table(int *descriptors) {
+// Connects, and opens descriptors until none of 32 is left. Returns their number.
+static int fill_table(imgbroker *broker, int *descriptors) {
+    char *json;
+    OK(imgbroker_hello(broker, &json, &error));
+    free(json);
+    CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){32, 32}) == 0);
     int count = 0;
     while ((descriptors[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) count++;
     return count;
@@ -178,11 +182,7 @@ static int fill_table(int *descriptors) {
 static void test_full_table(imgbroker *broker) {
     static int descriptors[64];
     imgbroker_image *image = NULL;
-    char *json;
-    OK(imgbroker_hello(broker, &json, &error));
-    free(json);
-    CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){32, 32}) == 0);
-    int count = fill_table(descriptors);
+    int count = fill_table(broker, descriptors);
     EXPECT(imgbroker_get(broker, arguments[1], NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
     CHECK(image == NULL && error.retryable);
     EXPECT(imgbroker_get(broker, arguments[1], NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
@@ -795,11 +795,7 @@ static void test_closing(imgbroker *broker) {
 static void test_lost_segment(imgbroker *broker) {
     static int descriptors[64];
     imgbroker_image *image;
-    char *json;
-    OK(imgbroker_hello(broker, &json, &error));
-    free(json);
-    CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){32, 32}) == 0);
-    int count = fill_table(descriptors);
+    int count = fill_table(broker, descriptors);
     EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
     while (count > 0) close(descriptors[--count]);
     // The broker does not know yet.

@@ -9,5 +9,5 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / 
 
 from fixtures import broker, gate, origin, own_broker, scripted  # noqa: E402, F401
 
-#: The folder with the programs, built by scripts/test-c.sh with the address and undefined behaviour sanitizers.
+#: The folder with the programs, built by scripts/test-client.sh with the address and undefined behaviour sanitizers.
 PROGRAMS = pathlib.Path(os.environ["IMGBROKER_C_PROGRAMS"])

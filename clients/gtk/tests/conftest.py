@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / 
 from fixtures import gate, own_broker as broker  # noqa: E402, F401
 from support import Broker, Display, Origin, Page, encoded, eventually  # noqa: E402
 
-#: The folder of the library, built by scripts/test-gtk.sh.
+#: The folder of the library, built by scripts/test-client.sh.
 BUILT = pathlib.Path(os.environ["IMGBROKER_GTK_BUILT"])
 _FOLDER = pathlib.Path(__file__).resolve().parent
 

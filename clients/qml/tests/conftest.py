@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / 
 from fixtures import gate, origin  # noqa: E402, F401
 from support import Broker, Display  # noqa: E402
 
-#: The build folder of scripts/test-qml.sh.
+#: The build folder of scripts/test-client.sh.
 BUILD = pathlib.Path(os.environ["IMGBROKER_QML_BUILD"])
 HEADER = "import QtQuick\nimport QtQuick.Window\nimport Imgbroker\n"
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / 
 from fixtures import own_broker as broker  # noqa: E402, F401
 from support import Broker, eventually  # noqa: E402
 
-#: Where scripts/test-thumbnailer.sh has installed the service.
+#: Where scripts/test-client.sh has installed the service.
 INSTALLED = pathlib.Path(os.environ["IMGBROKER_THUMBNAILER_INSTALLED"])
 PROGRAM = INSTALLED / "libexec" / "imgbroker-thumbnailer"
 NAME = "org.freedesktop.thumbnails.Thumbnailer1"
