@@ -151,10 +151,19 @@ static int tears(void) {
 
 // Paths
 
-static int open_as(int (*call)(const char *, int, ...), const char *path, int flags, mode_t mode) {
-    if (!concerns(path)) return call(path, flags, mode);
-    if (fails((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)) return -1;
-    int file = track(call(path, flags, mode));
+// The names with 64 are the same functions where `off_t` has 64 bits.
+_Static_assert(sizeof(off_t) == sizeof(off64_t), "off_t has another size than off64_t");
+#define SAME_AS(name) __attribute__((alias(#name)))
+
+int open(const char *path, int flags, ...) {
+    int makes_file = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = makes_file ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if (!concerns(path)) return REAL(open)(path, flags, mode);
+    if (fails(makes_file)) return -1;
+    int file = track(REAL(open)(path, flags, mode));
     const char *name = path + directory_length;
     // The directory itself, which has an empty name here, is opened to be synchronised.
     if (log_file >= 0 && file >= 0 && file < MAX_FILES && ((flags & O_ACCMODE) != O_RDONLY || *name == 0))
@@ -162,21 +171,7 @@ static int open_as(int (*call)(const char *, int, ...), const char *path, int fl
     return file;
 }
 
-int open(const char *path, int flags, ...) {
-    va_list rest;
-    va_start(rest, flags);
-    mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
-    va_end(rest);
-    return open_as(REAL(open), path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...) {
-    va_list rest;
-    va_start(rest, flags);
-    mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
-    va_end(rest);
-    return open_as(REAL(open64), path, flags, mode);
-}
+int open64(const char *path, int flags, ...) SAME_AS(open);
 
 int close(int file) {
     if (file >= 0 && file < MAX_FILES) {
@@ -218,22 +213,22 @@ DIR *opendir(const char *path) { return concerns(path) && fails(0) ? NULL : REAL
     type name parameters { return is_tracked(file) && fails(room) ? failure : REAL(name) arguments; }
 
 ON_FILE(ssize_t, -1, pread, 0, file, (int file, void *bytes, size_t count, off_t at), (file, bytes, count, at))
-ON_FILE(ssize_t, -1, pread64, 0, file, (int file, void *bytes, size_t count, off64_t at), (file, bytes, count, at))
 ON_FILE(int, errno, posix_fallocate, 1, file, (int file, off_t at, off_t size), (file, at, size))
-ON_FILE(int, errno, posix_fallocate64, 1, file, (int file, off64_t at, off64_t size), (file, at, size))
 ON_FILE(int, -1, fstat, 0, file, (int file, struct stat *status), (file, status))
 ON_FILE(int, -1, fstat64, 0, file, (int file, struct stat64 *status), (file, status))
 ON_FILE(int, -1, futimens, 0, file, (int file, const struct timespec times[2]), (file, times))
 ON_FILE(int, -1, flock, 0, file, (int file, int operation), (file, operation))
 
-static int truncate_as(int (*call)(int, off_t), int file, off_t size) {
+ssize_t pread64(int file, void *bytes, size_t count, off64_t at) SAME_AS(pread);
+int posix_fallocate64(int file, off64_t at, off64_t size) SAME_AS(posix_fallocate);
+
+int ftruncate(int file, off_t size) {
     if (is_tracked(file) && fails(1)) return -1;
     note(TRUNCATE, file, size, NULL, 0);
-    return call(file, size);
+    return REAL(ftruncate)(file, size);
 }
 
-int ftruncate(int file, off_t size) { return truncate_as(REAL(ftruncate), file, size); }
-int ftruncate64(int file, off64_t size) { return truncate_as(REAL(ftruncate64), file, size); }
+int ftruncate64(int file, off64_t size) SAME_AS(ftruncate);
 
 static int sync_as(int (*call)(int), int file) {
     if (is_tracked(file) && fails(1)) return -1;
@@ -245,25 +240,19 @@ static int sync_as(int (*call)(int), int file) {
 int fsync(int file) { return sync_as(REAL(fsync), file); }
 int fdatasync(int file) { return sync_as(REAL(fdatasync), file); }
 
-static ssize_t write_as(
-    ssize_t (*call)(int, const void *, size_t, off_t), int file, const void *bytes, size_t count, off_t at) {
-    if (!is_tracked(file)) return call(file, bytes, count, at);
-    if (fails(1)) return -1;
-    if (tears()) {
-        call(file, bytes, count / 2, at);
-        end();
-    }
-    note(WRITE, file, at, bytes, count);
-    return call(file, bytes, count, at);
-}
-
 ssize_t pwrite(int file, const void *bytes, size_t count, off_t at) {
-    return write_as(REAL(pwrite), file, bytes, count, at);
+    if (is_tracked(file)) {
+        if (fails(1)) return -1;
+        if (tears()) {
+            REAL(pwrite)(file, bytes, count / 2, at);
+            end();
+        }
+        note(WRITE, file, at, bytes, count);
+    }
+    return REAL(pwrite)(file, bytes, count, at);
 }
 
-ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at) {
-    return write_as(REAL(pwrite64), file, bytes, count, at);
-}
+ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at) SAME_AS(pwrite);
 
 ssize_t copy_file_range(int from, off64_t *start, int to, off64_t *at, size_t count, unsigned flags) {
     if (is_tracked(to)) {
@@ -289,13 +278,7 @@ int fcntl(int file, int command, ...) {
     return is_tracked(file) && fails(0) ? -1 : REAL(fcntl)(file, command, argument);
 }
 
-int fcntl64(int file, int command, ...) {
-    va_list rest;
-    va_start(rest, command);
-    void *argument = va_arg(rest, void *);
-    va_end(rest);
-    return is_tracked(file) && fails(0) ? -1 : REAL(fcntl64)(file, command, argument);
-}
+int fcntl64(int file, int command, ...) SAME_AS(fcntl);
 
 // Time
 
