@@ -103,19 +103,6 @@ struct DecodingTests {
         #expect(!decoding.expects(DecodeResult(bytes: 401), of: job))
     }
 
-    @Test func `too many pixels are refused, and so is another plan than was ordered`() throws {
-        var limits = BrokerLimits()
-        limits.maxPixels = 99
-        var decoding = Decoding(limits: limits)
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
-        guard case .refused(let error) = decoding.headerRead(job, try plan()) else { return complain("not refused") }
-        #expect(error.code == .tooManyPixels)
-        var lie = try plan()
-        lie.result = try #require(PixelGeometry(width: 9, height: 9))
-        guard case .wrongPlan = decoding.headerRead(job, lie) else { return complain("believed") }
-    }
-
     /// The result of a vector image may be larger than the image, within the limit of pixels; of any other it may not.
     @Test(arguments: [ImageFormat.svg, .png]) func `a vector image fills the box`(format: ImageFormat) throws {
         var limits = BrokerLimits()

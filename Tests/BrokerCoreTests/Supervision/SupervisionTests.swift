@@ -418,15 +418,6 @@ struct SupervisionMachineTests {
         #expect(supervision.available(.decode) == worker && supervision.runningJobs(.decode) == 0)
     }
 
-    @Test func `a condemned worker's reports do not count`() throws {
-        var (supervision, decoders) = try ready(isRunning: true)
-        #expect(supervision.condemn(decoders[0], .cpu, "slow") == true)
-        #expect(!supervision.isRunning(job, on: decoders[0]) && supervision.isCondemned(decoders[0]))
-        let gone = try #require(exit(&supervision, decoders[0], .ended(.signal(9))))
-        #expect(gone.jobs == [job] && gone.death.cause == .cpu && gone.respawnsForkServer == true)
-        #expect(supervision.condemn(decoders[0], .cpu, "gone") == false)
-    }
-
     @Test func `an exiting worker loses the job that it was not told of`() throws {
         var (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.foundExiting(decoders[1], before: job, at: now) == nil)

@@ -63,7 +63,9 @@ struct SharedRequestTests {
 
     @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
         let (world, client) = try asking()
-        world.happen(.timePassed, after: 250)
+        world.happen(.timePassed, after: 249)
+        #expect(world.fetches.isEmpty)
+        world.happen(.timePassed, after: 1)
         #expect(world.fetches.count == 1)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty, "the transfer goes on")
@@ -281,7 +283,6 @@ struct SharedRequestTests {
         try world.finishLoad(content: 1)
         for id in [1, 2] { #expect(world.image(client, id)?.source == .network) }
         #expect(writtenDigest(world) == StrictWorld.digest(1), "the record is not replaced")
-        #expect(world.state.brokenInvariant() == nil)
     }
 
     @Test func `what is no record, or not that of the key and the time, is rejected, and the origin is asked`() throws {
@@ -318,7 +319,7 @@ struct SharedRequestTests {
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
         #expect(world.sharedLookup == nil)
         world.confirm(try #require(world.fetches.keys.first))
-        #expect(world.image(client, 2)?.source == .memory && world.state.brokenInvariant() == nil)
+        #expect(world.image(client, 2)?.source == .memory)
     }
 
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
@@ -353,7 +354,9 @@ struct SharedRequestTests {
         let (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.happen(.timePassed, after: 250)
-        world.happen(.timePassed, after: 4750)
+        world.happen(.timePassed, after: 4749)
+        #expect(world.workers[worker]?.state == .ready)
+        world.happen(.timePassed, after: 1)
         #expect(world.workers[worker]?.state == .dying)
     }
 
@@ -562,14 +565,6 @@ struct SharedTierTests {
         #expect(tier[download] == nil)
     }
 
-    @Test mutating func `a lookup that is late is overtaken, and its record still counts`() throws {
-        #expect(pass(to: 249) == [])
-        #expect(pass(to: 250) == [.goOn(download, since: later(0)), .wake(download, at: later(5000))])
-        #expect(tier.job(of: lookup) == download)
-        #expect(tier.answered(lookup, .record, at: later(300)) == [])
-        #expect(tier[download] == nil)
-    }
-
     @Test func `a lookup that waits for its turn is not overtaken, and one that is late makes room`() {
         var tier = SharedTier(seed: 1)
         let others = (0...SharedTier.maximumLookups).map { JobID(number: 100 + $0) }
@@ -585,25 +580,6 @@ struct SharedTierTests {
         #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
         _ = tier.timePassed(sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
         #expect(tier.popQueued() == others[sent.count])
-    }
-
-    @Test mutating func `a process that does not answer for 5 s is reported`() throws {
-        _ = pass(to: 250)
-        #expect(pass(to: 4999) == [])
-        #expect(pass(to: 5000) == [.unresponsive])
-    }
-
-    @Test mutating func `a lease is renewed while bytes flow, and ended by its owner`() throws {
-        let token = try #require(tier[download]?.token)
-        #expect(
-            tier.answered(lookup, .leased, at: later(10)) == [
-                .wake(download, at: later(3010)), .goOn(download, since: later(0)),
-            ])
-        #expect(pass(to: 3010, lastByte: 2000) == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
-        // Nothing has come since.
-        #expect(pass(to: 6010, lastByte: 2000) == [.wake(download, at: later(9010))])
-        #expect(tier.end(download) == SharedTier.Lease(key: "key", token: token))
-        #expect(tier.end(download) == nil)
     }
 
     @Test mutating func `a lease that comes late is kept by the download`() throws {
@@ -628,12 +604,6 @@ struct SharedTierTests {
         #expect(tier[download]?.isFirst == true)
         #expect(tier.brokenInvariant() == nil)
         #expect(tier.popQueued() == download)
-    }
-
-    @Test mutating func `another broker's lease is waited for no longer than the waiters have patience`() throws {
-        _ = tier.answered(lookup, .busy, at: start)
-        #expect(pass(to: 300, patience: 300) == [.goOn(download, since: later(0))])
-        #expect(tier[download] == nil)
     }
 
     @Test mutating func `another broker's lease does not hold up a download that goes on`() throws {
