@@ -377,16 +377,11 @@ struct ClientsTests {
     private let buffer = BufferID(number: 7)
     private let room = Clients.Room(bytes: 1000, buffers: 10)
 
-    private func clients(_ change: (inout BrokerLimits) -> Void = { _ in }) -> Clients {
-        var limits = BrokerLimits()
-        change(&limits)
-        var clients = Clients(limits: limits)
-        #expect(clients.connected(client, uid: 1, isAdmin: false) == nil)
-        return clients
-    }
+    private var clients = Clients(limits: BrokerLimits())
 
-    @Test func `a lingering connection counts until it is closed`() {
-        var clients = clients()
+    init() { #expect(clients.connected(client, uid: 1, isAdmin: false) == nil) }
+
+    @Test mutating func `a lingering connection counts until it is closed`() {
         clients.connectionLingers(of: 1)
         _ = clients.removed(client)
         #expect(clients.connectionsTaken == 1 && clients.count == 0)
@@ -394,9 +389,8 @@ struct ClientsTests {
         #expect(clients.connectionsTaken == 0)
     }
 
-    @Test func `ended segments count once for all, and for each client that has them`() {
+    @Test mutating func `ended segments count once for all, and for each client that has them`() {
         let other = ClientID(number: 2)
-        var clients = clients()
         #expect(clients.connected(other, uid: 2, isAdmin: false) == nil)
         for client in [client, other] { clients.sent(segment: 3, to: client) }
         clients.sent(segment: 4, to: other)
@@ -410,8 +404,7 @@ struct ClientsTests {
         #expect(clients.removed(other).isEmpty && clients.endedSegmentBytes == 0)
     }
 
-    @Test func `requests count by weight until they end`() {
-        var clients = clients()
+    @Test mutating func `requests count by weight until they end`() {
         clients.began(1, .get(WaiterID(number: 1)), weight: 3, of: client)
         clients.began(2, .other, weight: 1, of: client)
         clients.began(2, .other, weight: 1, of: client)
@@ -423,8 +416,7 @@ struct ClientsTests {
         #expect(clients.pendingWeight == 0 && clients.mayRepeat(client))
     }
 
-    @Test func `a client that disconnects releases everything`() {
-        var clients = clients()
+    @Test mutating func `a client that disconnects releases everything`() {
         clients.began(1, .prefetch(PrefetchID(number: 1)), weight: 5, of: client)
         #expect(clients.subscribe(client, to: [.started], id: 3) == nil)
         #expect(clients.grant(buffer, bytes: 10, to: client, of: 1, .lease) == true)
@@ -435,8 +427,7 @@ struct ClientsTests {
         #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(by: 1) == .init())
     }
 
-    @Test func `a client leases up to its share, and always one buffer`() {
-        var clients = clients()
+    @Test mutating func `a client leases up to its share, and always one buffer`() {
         func refusal(_ bytes: Int, _ room: Clients.Room) -> ErrorCode? {
             clients.refusal(of: bytes, in: buffer, to: client, of: 1, by: .fd, room: room)?.code
         }
@@ -449,8 +440,7 @@ struct ClientsTests {
         #expect(refusal(900, room) == nil)
     }
 
-    @Test func `events go to administrators and to the users they are about`() {
-        var clients = clients()
+    @Test mutating func `events go to administrators and to the users they are about`() {
         let (other, admin) = (ClientID(number: 2), ClientID(number: 3))
         #expect(clients.connected(other, uid: 2, isAdmin: false) == nil)
         #expect(clients.connected(admin, uid: 0, isAdmin: true) == nil)

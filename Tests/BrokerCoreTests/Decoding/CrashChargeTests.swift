@@ -9,25 +9,20 @@ import WorkerProtocol
 struct CrashChargeTests {
     private static let crash = WorkerExit.ended(.signal(6))
 
-    private static func world() -> StrictWorld {
-        return .ready {
-            ($0.families, $0.workers) = ([.heif], 2)
-            // Without decodings that go along with the digest.
-            $0.earlyBodyBytes = 0
-        }
-    }
+    /// A world without decodings that go along with the digest, and a user's client.
+    private var (world, client) = StrictWorld.ready {
+        ($0.families, $0.workers, $0.earlyBodyBytes) = ([.heif], 2, 0)
+    }.connected()
 
     /// Requests an image of its own content, up to its decoding.
-    private func begin(
-        _ world: StrictWorld, _ client: ClientID, _ id: Int, of host: String = "origin.test", isHEIF: Bool
-    ) throws {
+    private func begin(_ client: ClientID, _ id: Int, of host: String = "origin.test", isHEIF: Bool = false) throws {
         if isHEIF { world.foreign[id] = .heif }
         world.get(client, id: id, "\(id)", of: host)
         world.finishFetch(try #require(world.fetches.keys.max()), content: id)
     }
 
     /// Lets the workers of all decodings die until there are none.
-    private func crashAll(_ world: StrictWorld) {
+    private func crashAll() {
         for _ in 0..<50 {
             if let worker = world.decodes.values.first?.worker { world.endWorker(worker, Self.crash) }
             world.readyAll()
@@ -37,109 +32,106 @@ struct CrashChargeTests {
     }
 
     private func isPaused(
-        _ world: StrictWorld, _ user: UInt32, _ family: CodecFamily, of source: String = "http://origin.test"
+        _ user: UInt32, _ family: CodecFamily = .plain, of source: String = "http://origin.test"
     ) -> Bool {
         world.state.decoding.isPaused(Responsible(user: user, sources: [source]), family, at: world.clock)
     }
 
     /// One user's images end every decoder. Another user's image of the same origin is decoded each time.
     @Test(arguments: [false, true]) func otherUsersAreServed(isHEIF: Bool) throws {
-        let world = Self.world()
-        let (attacker, victim) = (world.connect(), world.connect(uid: 2000))
+        let (attacker, victim) = (client, world.connect(uid: 2000))
         var refused = 0
         for id in 100..<140 {
-            try begin(world, attacker, id, isHEIF: isHEIF)
-            crashAll(world)
+            try begin(attacker, id, isHEIF: isHEIF)
+            crashAll()
             if world.error(attacker, id) == .decoderUnavailable { refused += 1 }
-            try begin(world, victim, 100 + id, isHEIF: isHEIF)
+            try begin(victim, 100 + id, isHEIF: isHEIF)
             world.readyAll()
             #expect(try world.decoded(victim, 100 + id) != nil)
             world.readyAll(after: 50)
         }
         #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)
-        #expect(isPaused(world, 1000, isHEIF ? .heif : .plain) && !isPaused(world, 2000, isHEIF ? .heif : .plain))
+        #expect(isPaused(1000, isHEIF ? .heif : .plain) && !isPaused(2000, isHEIF ? .heif : .plain))
     }
 
     @Test func manySourcesPauseTheirUser() throws {
-        let (world, client) = Self.world().connected()
         for id in 1...12 {
-            try begin(world, client, id, of: "\(id).test", isHEIF: true)
-            crashAll(world)
+            try begin(client, id, of: "\(id).test", isHEIF: true)
+            crashAll()
         }
         guard case .error(_, let error)? = world.answer(client, 12) else { return complain("no error") }
         #expect(error.code == .decoderUnavailable && (1...1000).contains(error.retryAfterMs ?? 0))
         // Of this family alone.
         #expect(
-            isPaused(world, 1000, .heif, of: "http://new.test") && !isPaused(world, 1000, .plain, of: "http://new.test")
+            isPaused(1000, .heif, of: "http://new.test") && !isPaused(1000, .plain, of: "http://new.test")
         )
-        #expect(!isPaused(world, 2000, .heif, of: "http://1.test"))
+        #expect(!isPaused(2000, .heif, of: "http://1.test"))
     }
 
     /// A request that joins another's load or decoding is not charged.
     @Test(arguments: [false, true]) func joinersAreNotCharged(joinsDecoding: Bool) throws {
-        let world = Self.world()
-        let (attacker, joiner) = (world.connect(), world.connect(uid: 2000))
+        let (attacker, joiner) = (client, world.connect(uid: 2000))
         for id in 1...5 {
             world.get(attacker, id: id, "\(id)")
             if !joinsDecoding { world.get(joiner, id: id, "\(id)") }
             world.finishFetch(try #require(world.fetches.keys.max()), content: id)
             if joinsDecoding { world.get(joiner, id: id, "\(id)") }
-            crashAll(world)
+            crashAll()
         }
-        #expect(isPaused(world, 1000, .plain) && !isPaused(world, 2000, .plain))
+        #expect(isPaused(1000) && !isPaused(2000))
     }
 
     /// A pause that begins while a decoding is queued ends it, unless another user has joined, who is charged from then
     /// on.
     @Test(arguments: [false, true]) func aPauseWhileOthersWait(isJoined: Bool) throws {
-        let world = Self.world()
-        let (first, attacker, victim) = (world.connect(uid: 3000), world.connect(), world.connect(uid: 2000))
+        let (first, attacker, victim) = (world.connect(uid: 3000), client, world.connect(uid: 2000))
         // Its bytes are known, so that another form is queued as a decoding.
-        try begin(world, attacker, 3, isHEIF: false)
+        try begin(attacker, 3)
         try world.decode()
-        for id in 1...2 { try begin(world, first, id, isHEIF: false) }
+        for id in 1...2 { try begin(first, id) }
         world.get(attacker, id: 5, "3") { $0.variant.width = 5 }
         if isJoined { world.get(victim, id: 4, "3") { $0.variant.width = 5 } }
         let paused = Responsible(user: 1000, sources: ["http://origin.test"])
         for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(paused, at: world.clock) }
         world.decodeAll()
         if !isJoined { return #expect(world.error(attacker, 5) == .decoderUnavailable) }
-        crashAll(world)
+        crashAll()
         #expect(world.error(victim, 4) == .decoderCrashed)
         let other = Responsible(user: 2000, sources: ["http://origin.test"])
         for _ in 0..<(CrashLedger.tolerated - 1) { _ = world.state.decoding.charge(other, at: world.clock) }
-        #expect(isPaused(world, 2000, .plain))
+        #expect(isPaused(2000))
     }
 
     @Test func `a worker that dies after its job is charged to that image`() throws {
-        let (world, client) = Self.world().connected()
-        for id in 1...20 where !isPaused(world, 1000, .plain) {
-            try begin(world, client, id, isHEIF: false)
+        for id in 1...20 where !isPaused(1000) {
+            try begin(client, id)
             let (job, decode) = try #require(world.decodes.first)
             world.decode(job)
             world.replaceWorker(decode.worker, Self.crash)
         }
-        #expect(isPaused(world, 1000, .plain))
+        #expect(isPaused(1000))
         #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
     }
 
-    @Test func `workers that die before they had an image count against the pool, which then refuses images`() throws {
-        let (world, client) = StrictWorld.ready { $0.workers = 16 }.connected()
+    @Test mutating func `workers that die before they had an image count against the pool, which then refuses images`()
+        throws
+    {
+        (world, client) = StrictWorld.ready { $0.workers = 16 }.connected()
         for worker in world.workers.filter({ $0.value.kind == .decode }).keys.sorted() {
             world.endWorker(worker, Self.crash)
         }
-        try begin(world, client, 1, isHEIF: false)
-        #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(world, 1000, .plain))
+        try begin(client, 1)
+        #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(1000))
     }
 
     /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two
     /// attempts.
-    @Test func theSecondAttemptWaitsForItsTurn() throws {
-        let world = StrictWorld.ready { ($0.workers, $0.earlyBodyBytes) = (1, 0) }
-        let (attacker, victim) = (world.connect(), world.connect(uid: 2000))
-        try begin(world, attacker, 1, isHEIF: false)
+    @Test mutating func theSecondAttemptWaitsForItsTurn() throws {
+        (world, client) = StrictWorld.ready { ($0.workers, $0.earlyBodyBytes) = (1, 0) }.connected()
+        let (attacker, victim) = (client, world.connect(uid: 2000))
+        try begin(attacker, 1)
         let worker = try #require(world.decodes.values.first?.worker)
-        try begin(world, attacker, 2, isHEIF: false)
+        try begin(attacker, 2)
         world.get(victim, id: 3, "3")
         world.finishFetch(try #require(world.fetches.keys.max()), content: 3)
         for _ in 0..<4 {

@@ -8,6 +8,7 @@ import WorkerProtocol
 
 /// `Decoding` in isolation.
 struct DecodingTests {
+    private var decoding = Decoding(limits: BrokerLimits())
     private let now = Instant(nanoseconds: 1_000_000_000)
     private var moment: Moment { Moment(instant: now, unixMs: 1_800_000_000_000) }
     private let worker = WorkerID(number: 1)
@@ -18,8 +19,7 @@ struct DecodingTests {
         VariantKey(content: try contentKey(content), form: Form(GetOptions(), scaleDownLimit: 1 << 20))
     }
 
-    private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1, of body: Int? = nil) throws -> JobID
-    {
+    private mutating func begin(_ number: Int, content: Int = 1, of body: Int? = nil) throws -> JobID {
         let job = JobID(number: number)
         decoding.enqueue(
             try variant(content), of: BufferID(number: body ?? number), bytes: 100, responsible: responsible,
@@ -33,31 +33,28 @@ struct DecodingTests {
             header: ImageHeader(format: .png, geometry: geometry), result: geometry, workingBytes: 50, stage: nil)
     }
 
-    private func run(_ decoding: inout Decoding, _ job: JobID) throws {
+    private mutating func run(_ job: JobID) throws {
         #expect(decoding.popQueued() == job)
         #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
     }
 
-    /// A machine with one job, which runs.
-    private func running() throws -> (Decoding, JobID) {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
-        return (decoding, job)
+    /// Begins one job, and runs it.
+    private mutating func running() throws -> JobID {
+        let job = try begin(1)
+        try run(job)
+        return job
     }
 
-    @Test func `a variant is decoded once`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
+    @Test mutating func `a variant is decoded once`() throws {
+        let job = try begin(1)
         let joined = decoding.join(try variant(), jobWaiter(2, priority: .high))
         let other = decoding.join(try variant(2), jobWaiter(3))
         #expect(joined == job && other == nil && decoding[job]?.priority == .high)
         #expect(decoding.brokenInvariant() == nil && decoding.load.bytes == 100)
     }
 
-    @Test func `a body counts once, however many variants are made of it`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let jobs = try (1...3).map { try begin(&decoding, $0, content: $0, of: 1) }
+    @Test mutating func `a body counts once, however many variants are made of it`() throws {
+        let jobs = try (1...3).map { try begin($0, content: $0, of: 1) }
         for job in jobs {
             #expect(
                 decoding.load.bytes == 100 && decoding.needs(BufferID(number: 1)) && decoding.brokenInvariant() == nil)
@@ -66,11 +63,10 @@ struct DecodingTests {
         #expect(decoding.load.bytes == 0 && !decoding.needs(BufferID(number: 1)))
     }
 
-    @Test func `memory is admitted in the order of headers, and one decoding always is`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let (first, second) = (try begin(&decoding, 1), try begin(&decoding, 2, content: 2))
-        try run(&decoding, first)
-        try run(&decoding, second)
+    @Test mutating func `memory is admitted in the order of headers, and one decoding always is`() throws {
+        let (first, second) = (try begin(1), try begin(2, content: 2))
+        try run(first)
+        try run(second)
         for job in [second, first] {
             guard case .parked = decoding.headerRead(job, try plan()) else { return complain("not parked") }
             #expect(!decoding.expectsHeader(job))
@@ -84,8 +80,8 @@ struct DecodingTests {
         #expect(decoding.reservedBytes == 800 && decoding.brokenInvariant() == nil)
     }
 
-    @Test func `a parked decoding has no deadline`() throws {
-        var (decoding, job) = try running()
+    @Test mutating func `a parked decoding has no deadline`() throws {
+        let job = try running()
         let late = now.adding(milliseconds: 20_000)
         #expect(decoding.isOverdue(job, at: late))
         _ = decoding.headerRead(job, try plan())
@@ -94,8 +90,8 @@ struct DecodingTests {
         #expect(!decoding.isOverdue(job, at: late) && decoding.isOverdue(job, at: late.adding(milliseconds: 20_000)))
     }
 
-    @Test func `only the planned result is expected`() throws {
-        var (decoding, job) = try running()
+    @Test mutating func `only the planned result is expected`() throws {
+        let job = try running()
         _ = decoding.headerRead(job, try plan())
         #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
         _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
@@ -131,8 +127,8 @@ struct DecodingTests {
         }
     }
 
-    @Test func `a variant that takes too long is refused alone`() throws {
-        var (decoding, job) = try running()
+    @Test mutating func `a variant that takes too long is refused alone`() throws {
+        let job = try running()
         let slow = try #require(decoding[job]?.variant)
         guard case (let end?, let error?, false)? = decoding.workerExited(job, .cpu, at: moment) else {
             return complain("not refused, or quarantined")
@@ -151,10 +147,9 @@ struct DecodingTests {
         #expect(decoding.refusal(of: slow, from: nil, areDecodersBroken: false, at: later) == nil)
     }
 
-    @Test func `a decoding without waiters ends only if it has not begun`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let (queued, running) = (try begin(&decoding, 1), try begin(&decoding, 2, content: 2))
-        try run(&decoding, queued)
+    @Test mutating func `a decoding without waiters ends only if it has not begun`() throws {
+        let (queued, running) = (try begin(1), try begin(2, content: 2))
+        try run(queued)
         #expect(decoding.leave(queued, WaiterID(number: 1)) == nil)
         #expect(decoding.leave(running, WaiterID(number: 2)) != nil)
         #expect(decoding.count == 1 && decoding.brokenInvariant() == nil)
@@ -165,6 +160,8 @@ struct DecodingTests {
 struct FamilyTests {
     private static let heif = 7, avif = 8
 
+    private var (world, client) = Self.world().connected()
+
     private static func world(_ families: Set<CodecFamily> = [.avif, .heif], workers: Int = 2) -> StrictWorld {
         let world = StrictWorld.ready {
             // Without decodings that go along with the digest.
@@ -174,21 +171,20 @@ struct FamilyTests {
         return world
     }
 
-    private func load(_ path: String, _ content: Int, _ world: StrictWorld, _ client: ClientID, _ id: Int) throws {
-        world.get(client, id: id, path)
+    private func load(_ path: String, _ content: Int, _ id: Int, for other: ClientID? = nil) throws {
+        world.get(other ?? client, id: id, path)
         world.finishFetch(try #require(world.fetches.keys.max()), content: content)
     }
 
-    private func loaders(_ world: StrictWorld) -> [WorkerID] {
+    private var loaders: [WorkerID] {
         world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
     }
 
     @Test func `a family has no process until it is needed, and keeps it after its first image for a minute`() throws {
-        let (world, client) = Self.world().connected()
-        #expect(loaders(world).isEmpty)
-        try load("a", Self.heif, world, client, 1)
-        let loader = try #require(loaders(world).first)
-        #expect(loaders(world).count == 1 && world.workers[loader]?.kind == .loader(.heif))
+        #expect(loaders.isEmpty)
+        try load("a", Self.heif, 1)
+        let loader = try #require(loaders.first)
+        #expect(loaders.count == 1 && world.workers[loader]?.kind == .loader(.heif))
         // No worker of the plain family is given the job.
         #expect(world.decodes.isEmpty)
         world.readyAll()
@@ -198,54 +194,49 @@ struct FamilyTests {
         #expect(world.image(client, 1) != nil)
         // The next one finds it warm.
         world.happen(.timePassed, after: 50_000)
-        try load("b?", 9, world, client, 2)
+        try load("b?", 9, 2)
         try world.decode()
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
         try world.decode()
-        #expect(loaders(world) == [loader])
+        #expect(loaders == [loader])
         world.happen(.timePassed, after: 50_000)
         #expect(world.workers[loader]?.state == .ready)
         world.happen(.timePassed, after: 10_001)
         #expect(world.workers[loader]?.state == .dying)
         world.endWorker(loader, .ended(.status(0)))
-        #expect(loaders(world).isEmpty)
+        #expect(loaders.isEmpty)
     }
 
     @Test func `a worker of the plain family that gets another family's image hands it over, once`() throws {
-        let world = Self.world()
         world.tellsFormats = false
-        let client = world.connect()
-        try load("a", Self.heif, world, client, 1)
+        try load("a", Self.heif, 1)
         let job = try #require(world.decodes.keys.first)
         let plain = try #require(world.decodes[job]?.worker)
         world.readHeader(job)
         #expect(world.decodes.isEmpty && world.workers[plain]?.state == .ready)
         world.readyAll()
-        #expect(world.decodes[job]?.worker == loaders(world).first)
+        #expect(world.decodes[job]?.worker == loaders.first)
         // From now on it is known.
         world.decode(job)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         let next = try #require(world.decodes.keys.first)
-        #expect(world.decodes[next]?.worker == loaders(world).first)
+        #expect(world.decodes[next]?.worker == loaders.first)
         // A loader cannot hand over.
-        world.happen(.decodeForeign(try #require(loaders(world).first), next, .avif))
-        #expect(world.workers[try #require(loaders(world).first)]?.state == .dying)
+        world.happen(.decodeForeign(try #require(loaders.first), next, .avif))
+        #expect(world.workers[try #require(loaders.first)]?.state == .dying)
     }
 
     @Test func handedOverWithoutWaiters() throws {
-        let world = Self.world()
         world.tellsFormats = false
-        let client = world.connect()
-        try load("a", Self.heif, world, client, 1)
+        try load("a", Self.heif, 1)
         world.disconnect(client)
         world.readHeader(try #require(world.decodes.keys.first))
-        #expect(loaders(world).isEmpty && world.state.decoding.count == 0)
+        #expect(loaders.isEmpty && world.state.decoding.count == 0)
     }
 
     /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
     @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
-        let (world, client) = Self.world().connected()
-        try load("a", 1, world, client, 1)
+        try load("a", 1, 1)
         let job = try #require(world.decodes.keys.first)
         let worker = try #require(world.decodes[job]?.worker)
         if isHeader {
@@ -260,60 +251,61 @@ struct FamilyTests {
     }
 
     /// The message names the program and its package.
-    @Test func missingFamily() throws {
-        let (world, client) = Self.world([.avif]).connected()
-        try load("a", Self.heif, world, client, 1)
+    @Test mutating func missingFamily() throws {
+        (world, client) = Self.world([.avif]).connected()
+        try load("a", Self.heif, 1)
         guard case .error(_, let error)? = world.answer(client, 1) else { throw WireError(.internal, "no error") }
         #expect(error.code == .unsupportedFormat)
         #expect(error.message.contains("imgbroker-loader-heif") && error.message.contains("imgworker-heif"))
-        #expect(loaders(world).isEmpty)
+        #expect(loaders.isEmpty)
         #expect(!world.state.hello.formats.contains("heif") && world.state.hello.formats.contains("avif"))
     }
 
-    @Test func `after a reload, an installed family is used at once, and a removed one's workers exit`() throws {
-        let (world, client) = Self.world([.avif]).connected(isAdmin: true)
-        try load("a", Self.avif, world, client, 1)
+    @Test mutating func `after a reload, an installed family is used at once, and a removed one's workers exit`() throws
+    {
+        (world, client) = Self.world([.avif]).connected(isAdmin: true)
+        try load("a", Self.avif, 1)
         world.readyAll()
         try world.decode()
-        try load("b", Self.heif, world, client, 2)
+        try load("b", Self.heif, 2)
         #expect(world.error(client, 2) == .unsupportedFormat)
         world.newLimits = world.state.limits
         world.newLimits?.families = [.heif]
         world.happen(.messageReceived(client, .reload(id: 3)))
-        #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
+        #expect(loaders.allSatisfy { world.workers[$0]?.state == .dying })
         // A reload replaces the download workers.
         world.readyAll()
-        try load("b", Self.heif, world, client, 4)
+        try load("b", Self.heif, 4)
         world.readyAll()
         #expect(try world.decoded(client, 4) != nil)
     }
 
-    @Test func `the family shares the places that the plain one leaves free, and has one in any case`() throws {
-        let (world, client) = Self.world(workers: 4).connected()
-        for id in 1...3 { try load("\(id)", id, world, client, id) }
+    @Test mutating func `the family shares the places that the plain one leaves free, and has one in any case`() throws
+    {
+        (world, client) = Self.world(workers: 4).connected()
+        for id in 1...3 { try load("\(id)", id, id) }
         #expect(world.decodes.count == 3)
         for id in 4...6 {
             world.foreign[100 + id] = .heif
-            try load("\(id)", 100 + id, world, client, id)
+            try load("\(id)", 100 + id, id)
         }
         world.readyAll()
         #expect(world.decodes.count == 4)
         // JPEGs take their places as if there were no other family.
-        try load("7", 11, world, client, 7)
+        try load("7", 11, 7)
         #expect(world.decodes.count == 5)
         for job in world.decodes.keys.sorted().prefix(3) { world.decode(job) }
-        #expect(loaders(world).count == 2 && world.decodes.count == 3)
+        #expect(loaders.count == 2 && world.decodes.count == 3)
     }
 
     /// A family whose workers keep dying is refused, and neither the others nor their origins are affected.
     @Test func brokenFamily() throws {
-        let (world, client) = Self.world().connected()
         var id = 0
         var last: ErrorCode?
         while id < 20, last != .decoderUnavailable {
             id += 1
             world.foreign[100 + id] = .heif
-            try load("\(id)", 100 + id, world, client, id)
+            try load("\(id)", 100 + id, id)
             for _ in 0..<2 {
                 // Successors are started later and later.
                 for _ in 0..<50 where world.decodes.isEmpty && world.answers[client]?[id] == nil {
@@ -328,7 +320,7 @@ struct FamilyTests {
         // The same origin's images of other formats are decoded.
         for content in [1, Self.avif] {
             id += 1
-            try load("\(id)", content, world, client, id)
+            try load("\(id)", content, id)
             world.readyAll()
             #expect(try world.decoded(client, id) != nil)
         }
@@ -337,9 +329,8 @@ struct FamilyTests {
 
     /// After a crash, one worker more than the jobs need is kept for a minute: the next user's image finds it warm.
     @Test func aSpareAfterACrash() throws {
-        let world = Self.world()
-        let (client, other) = (world.connect(), world.connect(uid: 2000))
-        try load("a", Self.heif, world, client, 1)
+        let other = world.connect(uid: 2000)
+        try load("a", Self.heif, 1)
         world.readyAll()
         for _ in 0..<2 {
             world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(6)))
@@ -348,25 +339,24 @@ struct FamilyTests {
                 world.readyAll()
                 world.happen(.timePassed, after: 10)
             }
-            #expect(loaders(world).count == (world.decodes.isEmpty ? 1 : 2))
+            #expect(loaders.count == (world.decodes.isEmpty ? 1 : 2))
         }
         #expect(world.error(client, 1) == .decoderCrashed)
         world.foreign[9] = .heif
-        try load("b", 9, world, other, 2)
+        try load("b", 9, 2, for: other)
         #expect(try world.decoded(other, 2) != nil)
         world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
-        #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
+        #expect(loaders.allSatisfy { world.workers[$0]?.state == .dying })
     }
 
     @Test func `a worker that is lost while it has no job is not replaced`() throws {
-        let (world, client) = Self.world().connected()
-        try load("a", Self.heif, world, client, 1)
+        try load("a", Self.heif, 1)
         world.readyAll()
         try world.decode()
-        world.endWorker(try #require(loaders(world).first), .ended(.signal(9)))
+        world.endWorker(try #require(loaders.first), .ended(.signal(9)))
         world.happen(.timePassed, after: 10_000)
-        #expect(loaders(world).isEmpty)
+        #expect(loaders.isEmpty)
     }
 }
 

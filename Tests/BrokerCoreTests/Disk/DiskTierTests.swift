@@ -355,7 +355,9 @@ struct DiskTierTests {
 
 /// A miss of the disk tier that is certain needs no lookup.
 struct KnownOriginalsTests {
-    private func world() -> StrictWorld { .withDisk { $0.workers = 1 } }
+    private var (world, client) = Self.world().connected(isAdmin: true)
+
+    private static func world() -> StrictWorld { .withDisk { $0.workers = 1 } }
 
     private func hash(_ key: OriginalKey) throws -> UInt64 { try #require(KeyHash.hash(key.word)) }
 
@@ -387,7 +389,6 @@ struct KnownOriginalsTests {
     }
 
     @Test func `a certain miss is downloaded at once`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         // It may be on disk as long as the cache process has not said.
         #expect(world.lookups.count == 1 && world.fetches.isEmpty)
@@ -398,11 +399,10 @@ struct KnownOriginalsTests {
     }
 
     @Test func `what the disk tier has is looked for`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let lookup = try #require(world.lookups.first)
         let keys = try #require(world.state.disk[lookup]?.keys)
-        let second = self.world()
+        let second = Self.world()
         second.happen(.originalsKnown(hashes: [try hash(try #require(keys.last))], isComplete: true))
         let other = second.connect()
         second.get(other, id: 1, "a")
@@ -410,9 +410,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `what was given to the disk tier is looked for`() throws {
-        let world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
-        let client = world.connect(isAdmin: true)
         world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.source == .network)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
@@ -422,10 +420,9 @@ struct KnownOriginalsTests {
     }
 
     @Test func `a user's own original is not looked for where none can be`() throws {
-        let world = world()
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
-        let (first, second) = (world.connect(), world.connect(uid: 2000))
-        world.get(first, id: 1, "a")
+        let second = world.connect(uid: 2000)
+        world.get(client, id: 1, "a")
         let lookup = try #require(world.lookups.first)
         let shared = try #require(world.state.disk[lookup]?.keys.last)
         world.answerDiskJob(lookup, content: 1)
@@ -437,11 +434,9 @@ struct KnownOriginalsTests {
     }
 
     @Test func `the next cache process has not said yet what it has`() throws {
-        let world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
         world.replaceWorker(try #require(world.state.supervision.available(.cache)), .ended(.status(0)))
         world.happen(.diskReported(DiskReport(state: .on)))
-        let client = world.connect()
         world.get(client, id: 1, "a")
         #expect(world.lookups.count == 1 && world.fetches.isEmpty)
     }
@@ -449,12 +444,7 @@ struct KnownOriginalsTests {
 
 /// The lifecycle of the cache process, as the broker sees it.
 struct CacheProcessTests {
-    private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
-        .starting {
-            $0.usesDisk = true
-            change(&$0)
-        }
-    }
+    private let world = StrictWorld.starting { $0.usesDisk = true }
 
     private func warnings(_ actions: [Action]) -> [String] {
         actions.compactMap {
@@ -464,19 +454,18 @@ struct CacheProcessTests {
 
     @Test func `an unconfined cache process is refused like any worker`() throws {
         for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
-            let world = world()
+            let world = StrictWorld.starting { $0.usesDisk = true }
             let worker = try world.worker(.cache)
             world.happen(.workerReady(worker, sandbox))
             #expect(world.workers[worker]?.state == .dying)
             #expect(!world.state.canLookUp || world.state.supervision.available(.cache) == nil)
         }
-        let allowed = world { $0.allowsUnsandboxed = true }
+        let allowed = StrictWorld.starting { ($0.usesDisk, $0.allowsUnsandboxed) = (true, true) }
         allowed.happen(.workerReady(try allowed.worker(.cache), nil))
         #expect(allowed.state.supervision.available(.cache) != nil)
     }
 
     @Test func `the figures show the weakest of all kinds`() throws {
-        let world = world()
         world.readyAll()
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
         world.endWorker(try world.worker(.cache), .ended(.signal(9)))
@@ -485,7 +474,6 @@ struct CacheProcessTests {
     }
 
     @Test func `a cache process that exits with 0 is replaced at once, without a warning`() throws {
-        let world = world()
         world.readyAll()
         for _ in 0..<50 {
             let worker = try world.worker(.cache)
@@ -499,14 +487,12 @@ struct CacheProcessTests {
     }
 
     @Test func `a cache process that exits before it was ready has failed`() throws {
-        let world = world()
         world.endWorker(try world.worker(.cache), .ended(.status(0)))
         world.endWorker(try world.worker(.cache), .ended(.status(0)))
         #expect(!world.workers.values.contains { $0.kind == .cache })
     }
 
     @Test func `a cache process that exits as soon as it is ready has failed`() throws {
-        let world = world()
         for _ in 0..<2 {
             world.readyAll()
             world.endWorker(try world.worker(.cache), .ended(.status(0)))
@@ -516,7 +502,6 @@ struct CacheProcessTests {
     }
 
     @Test func `a reason that several processes give is logged once`() throws {
-        let world = world()
         world.readyAll()
         let trouble = DiskReport(state: .off, reason: "there is no room for a directory")
         world.happen(.diskReported(trouble))
@@ -538,7 +523,9 @@ struct DiskMachineTests {
     private let worker = WorkerID(number: 1)
     private let job = JobID(number: 1)
 
-    private func tier(_ change: (inout BrokerLimits) -> Void = { _ in }) -> DiskTier {
+    private var tier = Self.tier()
+
+    private static func tier(_ change: (inout BrokerLimits) -> Void = { _ in }) -> DiskTier {
         var limits = BrokerLimits()
         limits.usesDisk = true
         change(&limits)
@@ -551,8 +538,7 @@ struct DiskMachineTests {
         LookupKey(original: try originalKey(path), uid: 1000, form: .original)
     }
 
-    @Test func `a lookup is shared until it ends`() throws {
-        var tier = tier()
+    @Test mutating func `a lookup is shared until it ends`() throws {
         tier.enqueue(try lookup(), keys: [try originalKey()], jobWaiter(1), mayStay: false, as: job)
         #expect(tier.join(try lookup(), jobWaiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
         #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
@@ -565,8 +551,7 @@ struct DiskMachineTests {
 
     /// An order with more digests would not fit into a frame, and never be sent.
     @Test(arguments: [4096, 4097])
-    func `an order with too many digests becomes one to empty the tier`(count: Int) {
-        var tier = tier()
+    mutating func `an order with too many digests becomes one to empty the tier`(count: Int) {
         #expect(tier.enqueue(.discard(digests: (0..<count).map { "\($0)" }), as: job) == nil)
         switch tier.startNext()?.request {
         case .discard(let digests)?: #expect(digests.count == count && count == 4096)
@@ -575,8 +560,8 @@ struct DiskMachineTests {
         }
     }
 
-    @Test func `the bytes that wait to be saved are bounded`() throws {
-        var tier = tier { $0.maxSavingBytes = 100 }
+    @Test mutating func `the bytes that wait to be saved are bounded`() throws {
+        tier = Self.tier { $0.maxSavingBytes = 100 }
         #expect(tier.maySave(100))
         tier.beginSaving(BufferID(number: 1), bytes: 60, as: try originalKey(), job: job)
         #expect(tier.maySave(40) && !tier.maySave(41) && tier.needs(BufferID(number: 1)))
@@ -594,8 +579,7 @@ struct DiskMachineTests {
         #expect(!tier.maySave(1))
     }
 
-    @Test func `a request that kills two processes is dropped`() throws {
-        var tier = tier()
+    @Test mutating func `a request that kills two processes is dropped`() throws {
         let query = DiskRequest.query(
             nil, keys: [try originalKey()],
             DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil))
@@ -613,8 +597,9 @@ struct DiskMachineTests {
         #expect(tier.isIdle)
     }
 
-    @Test func `an order to discard that kills two processes becomes one to empty the tier, which is never dropped`() {
-        var tier = tier()
+    @Test
+    mutating func `an order to discard that kills two processes becomes one to empty the tier, which is never dropped`()
+    {
         #expect(tier.enqueue(.discard(digests: ["a"]), as: job) == nil)
         for death in 1...5 {
             let request = tier.startNext()?.request
@@ -628,24 +613,21 @@ struct DiskMachineTests {
         }
     }
 
-    @Test func `a buffer that is being saved is released with its process`() throws {
-        var tier = tier()
+    @Test mutating func `a buffer that is being saved is released with its process`() throws {
         tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)
         guard case .save(BufferID(number: 5), _, _)? = tier.lost(job, ownMaking: false) else {
             return complain("still held")
         }
     }
 
-    @Test func `three missed answers in a row replace the process`() {
-        var tier = tier()
+    @Test mutating func `three missed answers in a row replace the process`() {
         #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
         tier.lookupAnswered()
         #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
         #expect(tier.countMissedAnswer(canReplace: true) == true)
     }
 
-    @Test func `an overdue query is dropped, and an overdue forget is carried out`() throws {
-        var tier = tier()
+    @Test mutating func `an overdue query is dropped, and an overdue forget is carried out`() throws {
         let requester = (client: ClientID(number: 1), id: 1)
         #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)
         #expect(tier.requestTimedOut(job)?.isMissed == false)
@@ -657,8 +639,7 @@ struct DiskMachineTests {
         #expect(tier.requestTimedOut(query) != nil && !tier.contains(request: query))
     }
 
-    @Test func `a user's own original that is missing is remembered`() throws {
-        var tier = tier()
+    @Test mutating func `a user's own original that is missing is remembered`() throws {
         _ = tier.reported(DiskReport(state: .on, mayHaveOwned: true))
         let own = try originalKey().owned(by: 1000)
         #expect(tier.mayHave(owned: own))

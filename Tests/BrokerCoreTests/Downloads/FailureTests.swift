@@ -254,6 +254,7 @@ struct BlameTests {
 }
 
 struct HostTableTests {
+    private var table = HostTable()
     private let refused = WireError(.connectFailed, "")
     private let host = Self.key("http://a")
 
@@ -265,15 +266,10 @@ struct HostTableTests {
         Instant(nanoseconds: 1_000_000_000).adding(milliseconds: milliseconds)
     }
 
-    /// A table in which the breaker of `host` has just opened.
-    private var broken: HostTable {
-        var table = HostTable()
-        for _ in 0..<5 { table.failed(host, refused, at: at(0)) }
-        return table
-    }
+    /// Opens the breaker of `host`.
+    private mutating func breakHost() { for _ in 0..<5 { table.failed(host, refused, at: at(0)) } }
 
-    @Test func `five failures in a row open the breaker, and any answer between them counts anew`() {
-        var table = HostTable()
+    @Test mutating func `five failures in a row open the breaker, and any answer between them counts anew`() {
         for _ in 0..<4 { table.failed(host, refused, at: at(0)) }
         table.answered(host, status: 500, retryAfterMs: nil, at: at(0))
         #expect(table.count == 0)
@@ -289,8 +285,8 @@ struct HostTableTests {
         expect(nil, table.admit(Self.key("http://a:8080"), at: at(0)))
     }
 
-    @Test func `a half open breaker lets one through until its outcome is known`() {
-        var table = broken
+    @Test mutating func `a half open breaker lets one through until its outcome is known`() {
+        breakHost()
         expect(1, table.admit(host, at: at(4999)))
         expect(nil, table.refusal(of: host, at: at(5000)))
         expect(nil, table.admit(host, at: at(5000)))
@@ -308,8 +304,8 @@ struct HostTableTests {
         #expect(table.count == 0)
     }
 
-    @Test func `each failed probe doubles the wait, up to a minute`() {
-        var table = broken
+    @Test mutating func `each failed probe doubles the wait, up to a minute`() {
+        breakHost()
         var now = 0
         var waits: [Int?] = []
         for _ in 0..<6 {
@@ -325,16 +321,15 @@ struct HostTableTests {
         expect(5000, table.refusal(of: host, at: at(now)))
     }
 
-    @Test func `transfers that were in flight when the breaker opened do not prolong it`() {
-        var table = broken
+    @Test mutating func `transfers that were in flight when the breaker opened do not prolong it`() {
+        breakHost()
         table.failed(host, refused, at: at(4000))
         expect(1000, table.admit(host, at: at(4000)))
         table.failed(host, refused, at: at(6000))
         expect(nil, table.admit(host, at: at(6000)))
     }
 
-    @Test func `Retry-After is respected`() {
-        var table = HostTable()
+    @Test mutating func `Retry-After is respected`() {
         func ends(_ end: Int?, at now: Int, location: SourceLocation = #_sourceLocation) {
             #expect(table.holdEnd(of: host, at: at(now)) == end.map(at), sourceLocation: location)
         }
@@ -355,8 +350,7 @@ struct HostTableTests {
         ends(603_000, at: 3000)
     }
 
-    @Test func `an origin that asked for patience gets one transfer, and one more with each answer`() {
-        var table = HostTable()
+    @Test mutating func `an origin that asked for patience gets one transfer, and one more with each answer`() {
         #expect(table.mostTransfers(of: host, at: at(0)) == nil)
         table.answered(host, status: 429, retryAfterMs: 1000, at: at(0))
         #expect(table.mostTransfers(of: host, at: at(999)) == 0)
@@ -375,8 +369,7 @@ struct HostTableTests {
         #expect(table.mostTransfers(of: host, at: at(2000)) == nil && table.count == 0)
     }
 
-    @Test func `retries are one in ten transfers, after the first ten`() {
-        var table = HostTable()
+    @Test mutating func `retries are one in ten transfers, after the first ten`() {
         func retries() -> Int {
             var count = 0
             while table.takeRetry(host) { count += 1 }

@@ -7,10 +7,12 @@ import Testing
 
 /// The memory for images when the machine, or the broker's control group, has less than the settings allow.
 struct MemoryBudgetTests {
-    private func world() -> StrictWorld { .ready { ($0.workers, $0.memoryBytes) = (1, 32_000) } }
+    private var (world, client) = Self.world().connected()
+
+    private static func world() -> StrictWorld { .ready { ($0.workers, $0.memoryBytes) = (1, 32_000) } }
 
     /// Loads images of 1,000 bytes whose pixels have 400.
-    private func load(_ ids: ClosedRange<Int>, _ world: StrictWorld, _ client: ClientID) {
+    private func load(_ ids: ClosedRange<Int>) {
         for id in ids {
             guard let buffer = world.load(client, id: id, "\(id)", content: id)?.buffer else { continue }
             world.happen(.messageReceived(client, .release(buffers: [buffer])))
@@ -19,7 +21,6 @@ struct MemoryBudgetTests {
 
     /// Counted from the second answer on, so that a new image may be on probation.
     @Test func `the answer that an image was made for is no second use`() {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "1", content: 1)
         var uses: [Int] = []
         for id in 2...4 {
@@ -31,8 +32,7 @@ struct MemoryBudgetTests {
     }
 
     @Test func `an image that was evicted and is decoded again counts as remade`() {
-        let (world, client) = world().connected()
-        load(1...100, world, client)
+        load(1...100)
         #expect(world.state.report[.evictions] > 0 && world.state.report[.remadeAfterEviction] == 0)
         var decodings = 0
         for id in 1...100 {
@@ -45,8 +45,8 @@ struct MemoryBudgetTests {
         #expect(decodings > 0 && world.state.report[.remadeAfterEviction] == decodings)
     }
 
-    @Test func `clients have room for new images after a reload that lowers the limit below what they hold`() {
-        let (world, client) = world().connected(isAdmin: true)
+    @Test mutating func `clients have room for new images after a reload that lowers the limit below what they hold`() {
+        (world, client) = Self.world().connected(isAdmin: true)
         for id in 1...20 { world.load(client, id: id, "\(id)", content: id) }
         #expect(world.state.memory.heldBytes > 0)
         var limits = BrokerLimits()
@@ -62,8 +62,7 @@ struct MemoryBudgetTests {
     private static let shortage = WorkerExit.ended(.signal(9), ExitCircumstances(isMemoryShort: true))
 
     @Test func `a worker killed for want of memory costs cached images, and no request`() throws {
-        let (world, client) = world().connected()
-        load(1...20, world, client)
+        load(1...20)
         try world.download(client, id: 100, "x", content: 100)
         for _ in 0..<4 {
             let before = world.state.report[.memoryBytes]
@@ -78,7 +77,6 @@ struct MemoryBudgetTests {
     }
 
     @Test func `an image that takes too much memory by itself is quarantined`() throws {
-        let (world, client) = world().connected()
         try world.download(client, id: 1, "x", content: 1)
         for _ in 0..<2 {
             world.replaceWorker(try #require(world.decodes.values.first?.worker), Self.shortage, after: 200)
@@ -87,8 +85,7 @@ struct MemoryBudgetTests {
     }
 
     @Test func `pressure evicts, down to a quarter of the limit, and the limit returns in time`() {
-        let (world, client) = world().connected()
-        load(1...30, world, client)
+        load(1...30)
         let full = world.state.report[.memoryBytes]
         world.happen(.memoryPressure)
         #expect(world.state.report[.memoryBytes] <= full - full / 8)
@@ -108,21 +105,21 @@ struct MemoryBudgetTests {
         #expect(world.state.nextDeadline == deadlines)
     }
 
-    @Test func `a lower limit evicts at once, a higher one leaves room, and a shortage goes on`() throws {
-        let (world, admin) = world().connected(isAdmin: true)
-        load(1...30, world, admin)
+    @Test mutating func `a lower limit evicts at once, a higher one leaves room, and a shortage goes on`() throws {
+        (world, client) = Self.world().connected(isAdmin: true)
+        load(1...30)
         func reload(_ bytes: Int, id: Int) {
             world.newLimits = world.state.limits
             world.newLimits?.memoryBytes = bytes
-            world.happen(.messageReceived(admin, .reload(id: id)))
-            #expect(world.lastActions.contains(.reply(admin, .reloaded(id: id, ReloadReport()), .nothing)))
+            world.happen(.messageReceived(client, .reload(id: id)))
+            #expect(world.lastActions.contains(.reply(client, .reloaded(id: id, ReloadReport()), .nothing)))
             world.readyAll()
         }
         reload(8_000, id: 100)
         #expect(world.state.report[.memoryLimitBytes] == 8_000)
         #expect((1...8_000).contains(world.state.report[.memoryBytes]))
         reload(16_000, id: 101)
-        load(31...60, world, admin)
+        load(31...60)
         #expect((8_001...16_000).contains(world.state.report[.memoryBytes]))
         world.happen(.memoryPressure)
         let shrunk = world.state.report[.memoryLimitBytes]

@@ -420,12 +420,9 @@ struct CachingTests {
 
 /// Concurrent requests share one download per original and one decoding per result.
 struct CoalescingTests {
-    private func world(fetchers: Int = 1, workers: Int = 2) -> StrictWorld {
-        .ready { ($0.fetchers, $0.workers) = (fetchers, workers) }
-    }
+    private var (world, client) = StrictWorld.ready { ($0.fetchers, $0.workers) = (1, 3) }.connected()
 
     @Test func `many clients and variants cause one download and one decoding each`() throws {
-        let world = world(workers: 3)
         let clients = (0..<10).map { _ in world.connect() }
         for (index, client) in clients.enumerated() {
             world.get(client, id: 1, "a") {
@@ -446,7 +443,6 @@ struct CoalescingTests {
     }
 
     @Test func `a later get is a memory hit, and a second one on the connection brings no descriptor`() throws {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.descriptors == 1)
         world.get(client, id: 2, "a")
@@ -459,7 +455,6 @@ struct CoalescingTests {
     }
 
     @Test func `two URLs of equal bytes share their pixels`() throws {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 5)
         try world.download(client, id: 2, "b", content: 5)
         #expect(world.decodes.isEmpty)
@@ -468,7 +463,6 @@ struct CoalescingTests {
     }
 
     @Test func `different headers, credentials and users with rights never share`() throws {
-        let world = world()
         let (first, second) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2, isAdmin: true))
         world.get(first, id: 1, "a")
         world.get(first, id: 2, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
@@ -484,7 +478,6 @@ struct CoalescingTests {
     }
 
     @Test func `a waiter that leaves does not affect others, the last one stops the transfer`() throws {
-        let world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
         world.happen(.messageReceived(clients[0], .cancel(id: 2, request: 1)))
@@ -501,7 +494,6 @@ struct CoalescingTests {
     }
 
     @Test func `an error goes to all waiters and is not cached`() throws {
-        let world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
         world.failFetch(try #require(world.fetches.keys.first), .dnsFailed)
@@ -511,7 +503,6 @@ struct CoalescingTests {
     }
 
     @Test func `reload downloads again and keeps the pixels of equal bytes`() throws {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 1)
         try world.download(client, id: 2, "a", content: 1) { $0.cache = .reload }
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
@@ -521,7 +512,6 @@ struct CoalescingTests {
     }
 
     @Test func `the original is described once and delivered as received`() throws {
-        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1, bytes: 1234) { $0.representation = .original }
         world.readHeader(try #require(world.decodes.keys.first), width: 3, height: 4)
         let image = try #require(world.image(client, 1))
@@ -530,7 +520,6 @@ struct CoalescingTests {
     }
 
     @Test func `an original removed during its decoding reaches its waiters and no later request`() throws {
-        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
         let job = try world.readHeader()
         try world.remove(client, id: 9, "a")
@@ -540,7 +529,6 @@ struct CoalescingTests {
     }
 
     @Test func `a body from a forbidden address is rejected`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         try world.finishFetch(content: 1, from: "10.0.0.1")
         #expect(world.error(client, 1) == .forbiddenAddress && world.buffers.isEmpty)

@@ -9,10 +9,9 @@ import WorkerProtocol
 
 /// Representations of one image: single frames, re-encoded results, placeholders.
 struct RepresentationTests {
-    private func world() -> StrictWorld { .ready() }
+    private var (world, client) = StrictWorld.ready().connected()
 
     @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
-        let (world, client) = world().connected()
         let asked: [(GetOptions.Representation, Int)] = [
             (.jpeg, 85), (.jpeg, 60), (.webp, 85), (.png, 85), (.png, 60), (.jpeg, 85),
         ]
@@ -62,7 +61,6 @@ struct RepresentationTests {
     }
 
     @Test func `all frames come in one buffer, with their delays`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.variant.frames = .all }
         world.settle(frames: 3)
         let image = try #require(world.image(client, 1))
@@ -90,7 +88,7 @@ struct RepresentationTests {
 
     @Test func `an image that fails in later frames is still served as one frame`() throws {
         for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
-            let world = world()
+            let world = StrictWorld.ready()
             let (client, other) = (world.connect(), world.connect(uid: 7))
             world.get(client, id: 1, "a")
             world.settle(frames: 3)
@@ -109,7 +107,7 @@ struct RepresentationTests {
             { ($0.variant.linear, $0.variant.width) = (true, 5) },
         ]
         for ask in costly {
-            let (world, client) = world().connected()
+            let (world, client) = StrictWorld.ready().connected()
             for round in 0..<12 {
                 try world.download(client, id: round, "\(round)", content: round + 1) { ask(&$0) }
                 let (job, decode) = try #require(world.decodes.first)
@@ -189,7 +187,6 @@ struct RepresentationTests {
     }
 
     @Test func `the placeholder is made once, and goes with every answer`() throws {
-        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
         let describing = try #require(world.decodes.values.first)
         #expect(!describing.order.wantsPlaceholder)
@@ -211,7 +208,6 @@ struct RepresentationTests {
     }
 
     @Test func `images whose profile could not be used are counted`() throws {
-        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
         let (job, decode) = try #require(world.decodes.first)
         world.readHeader(job)
@@ -412,15 +408,16 @@ struct PresetTests {
         return variant
     }
 
-    private func world(presetsOnly: Bool = false) -> StrictWorld {
-        return .ready {
-            $0.presets = ["small": Self.variant(5), "little": Self.variant(5), "large": Self.variant(9)]
+    private var (world, client) = Self.world().connected()
+
+    private static func world(presetsOnly: Bool = false) -> StrictWorld {
+        .ready {
+            $0.presets = ["small": variant(5), "little": variant(5), "large": variant(9)]
             $0.allowsPresetsOnly = presetsOnly
         }
     }
 
     @Test func `a preset shares its result with equal presets and equal requests`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.preset = "small" }
         world.settle()
         let first = try #require(world.image(client, 1))
@@ -434,7 +431,6 @@ struct PresetTests {
     }
 
     @Test func `an unknown name is refused, and counts as a failure`() {
-        let (world, client) = world().connected()
         #expect(world.getError(client, id: 1, "a") { $0.preset = "huge" } == .badRequest)
         #expect(world.fetches.isEmpty)
         let file = FileID(number: 1)
@@ -444,7 +440,7 @@ struct PresetTests {
     }
 
     @Test func `with only-presets, other variants are for administrators`() throws {
-        let world = world(presetsOnly: true)
+        let world = Self.world(presetsOnly: true)
         let (client, admin) = (world.connect(uid: 1000), world.connect(uid: 1000, isAdmin: true))
         #expect(world.getError(client, id: 1, "a") == .forbidden)
         #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
@@ -474,8 +470,7 @@ struct PresetTests {
     }
 
     @Test func `a preset that has changed has another result, however often it was requested`() {
-        let world = world()
-        let (client, admin) = (world.connect(), world.connect(isAdmin: true))
+        let admin = world.connect(isAdmin: true)
         world.greet(client)
         for id in 1...4 {
             world.get(client, id: id, "a") { $0.preset = "small" }

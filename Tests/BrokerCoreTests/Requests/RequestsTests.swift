@@ -10,8 +10,9 @@ import WorkerProtocol
 struct RequestsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let client = ClientID(number: 1)
+    private var requests = Requests()
 
-    private func waiter(_ requests: inout Requests, _ change: (inout GetOptions) -> Void = { _ in }) throws -> Waiter {
+    private mutating func waiter(_ change: (inout GetOptions) -> Void = { _ in }) throws -> Waiter {
         var options = GetOptions()
         change(&options)
         let get = GetRequest(id: 1, url: try SourceURL("http://origin.test/a"), options: options)
@@ -20,17 +21,15 @@ struct RequestsTests {
         return waiter
     }
 
-    @Test func `a request is taken out once`() throws {
-        var requests = Requests()
-        let waiter = try waiter(&requests)
+    @Test mutating func `a request is taken out once`() throws {
+        let waiter = try waiter()
         #expect(requests.gets == 1 && requests[waiter.id] != nil)
         #expect(requests.unregister(waiter.id) == true)
         #expect(!requests.unregister(waiter.id) && requests.isEmpty)
     }
 
-    @Test func `a waiter that joins a job is coalesced, until the job ends without a result`() throws {
-        var requests = Requests()
-        let id = try waiter(&requests).id
+    @Test mutating func `a waiter that joins a job is coalesced, until the job ends without a result`() throws {
+        let id = try waiter().id
         requests.wait(id, for: .lookingUp(JobID(number: 1)), joining: true)
         #expect(requests[id]?.isCoalesced == true)
         requests.lookupEnded(id, again: false)
@@ -39,9 +38,8 @@ struct RequestsTests {
         #expect(requests[id]?.stage == .deciding)
     }
 
-    @Test func `a rejected original is never trusted again`() throws {
-        var requests = Requests()
-        let id = try waiter(&requests).id
+    @Test mutating func `a rejected original is never trusted again`() throws {
+        let id = try waiter().id
         requests.serveOriginal(id, as: .confirmed, isInMemory: true)
         #expect(requests[id]?.trust == .confirmed)
         requests.rejectOriginal(of: id)
@@ -49,18 +47,16 @@ struct RequestsTests {
         #expect(requests[id]?.trust == .rejected && requests[id]?.isForced == true)
     }
 
-    @Test func `a confirmed original that was lost is unchecked`() throws {
-        var requests = Requests()
-        let id = try waiter(&requests).id
+    @Test mutating func `a confirmed original that was lost is unchecked`() throws {
+        let id = try waiter().id
         requests.serveOriginal(id, as: .staleAllowed, isInMemory: false)
         #expect(requests[id]?.trust == .staleAllowed && requests[id]?.hasQueriedDisk == false)
         requests.lostOriginal(id)
         #expect(requests[id]?.trust == .unchecked)
     }
 
-    @Test func `a preview that ends is not shown again`() throws {
-        var requests = Requests()
-        let id = try waiter(&requests).id
+    @Test mutating func `a preview that ends is not shown again`() throws {
+        let id = try waiter().id
         requests.beginPreview(id)
         requests.decideAnew(id)
         #expect(requests[id]?.preview == .pending)
@@ -70,18 +66,16 @@ struct RequestsTests {
         #expect(requests[id]?.preview == .done)
     }
 
-    @Test func `the first progress frame says that nothing was received`() throws {
-        var requests = Requests()
-        let id = try waiter(&requests) { $0.progress = true }.id
+    @Test mutating func `the first progress frame says that nothing was received`() throws {
+        let id = try waiter { $0.progress = true }.id
         let first = requests.progress(10, of: 100, for: id)
         #expect(first == [.progress(id: 1, received: 0, expected: 100), .progress(id: 1, received: 10, expected: 100)])
         #expect(requests.progress(20, of: 100, for: id) == [.progress(id: 1, received: 20, expected: 100)])
-        let silent = try waiter(&requests).id
+        let silent = try waiter().id
         #expect(requests.progress(10, of: 100, for: silent).isEmpty)
     }
 
-    @Test func `a prefetch loads a bounded number of URLs concurrently`() throws {
-        var requests = Requests()
+    @Test mutating func `a prefetch loads a bounded number of URLs concurrently`() throws {
         let urls = try (0..<5).map { try SourceURL("http://origin.test/\($0)") }
         let id = requests.begin(Prefetch(PrefetchRequest(id: 7, urls: urls), of: client, uid: 1))
         var running: [WaiterID] = []

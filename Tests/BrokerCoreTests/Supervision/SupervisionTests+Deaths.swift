@@ -112,7 +112,7 @@ extension SupervisionTests {
     }
 
     @Test func `the second try is on the freshest worker`() throws {
-        let (world, client) = world(workers: 2).connected()
+        let (world, client) = Self.world(workers: 2).connected()
         // Both initial workers have done work.
         for id in 1...2 { try world.download(client, id: id, "\(id)", content: id) }
         let worn = Set(world.decodes.values.map(\.worker))
@@ -302,7 +302,7 @@ extension SupervisionTests {
     }
 
     @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
-        let world = world()
+        let world = Self.world()
         for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
         #expect(decoders(world).count == 1)
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 10))
@@ -324,7 +324,6 @@ extension SupervisionTests {
     }
 
     @Test func `a download worker found exiting gets no download, and the spare gets it at once`() throws {
-        let (world, client) = world().connected()
         let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
         world.ending = [first, spare]
         world.get(client, id: 1, "a")
@@ -341,7 +340,6 @@ extension SupervisionTests {
     }
 
     @Test func `the received part of a body survives the workers that were to continue it`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let (job, begun) = try #require(world.fetches.first)
         world.receive(job, 1500, of: 3000)
@@ -381,7 +379,7 @@ extension SupervisionTests {
     }
 
     @Test func `without downloads the download workers end, and the next download starts one at once`() throws {
-        let world = world()
+        let world = Self.world()
         let former = fetchers(world)
         world.happen(.timePassed, after: Self.idleTime - 1)
         #expect(readyFetchers(world) == former)
@@ -414,7 +412,6 @@ extension SupervisionTests {
     }
 
     @Test func `download workers stay while a transfer lasts`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         for _ in 0..<3 { world.happen(.timePassed, after: Self.idleTime) }
         #expect(readyFetchers(world).count == 2)
@@ -428,7 +425,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that rest start for what waited while loading was suspended`() throws {
-        let (world, client) = world().connected(isAdmin: true)
+        let (world, client) = Self.world().connected(isAdmin: true)
         world.state.isSuspended = true
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         world.happen(.timePassed, after: 2 * Self.idleTime)
@@ -451,7 +448,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that fail to start are tried again instead of resting`() throws {
-        let world = world()
+        let world = Self.world()
         for _ in 0..<20 {
             for worker in fetchers(world) { world.endWorker(worker, .ended(.signal(11))) }
             world.happen(.timePassed, after: Self.idleTime / 4)
@@ -477,7 +474,7 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to poisonous images keeps its own`() throws {
-        let world = world()
+        let world = Self.world()
         #expect(try poison(world) { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
         let client = world.connect()
         #expect(world.load(client, id: 100, "own", content: 100) != nil)
@@ -487,14 +484,13 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to ever new names is refused all the same`() throws {
-        let world = world()
+        let world = Self.world()
         #expect(try poison(world) { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
     }
 
     // MARK: Downloads
 
     @Test func `only the guilty download of a crashing worker fails`() throws {
-        let (world, client) = world().connected()
         for id in 1...5 { world.get(client, id: id, "\(id)") }
         // The third download kills its worker.
         for _ in 0..<20 {
@@ -513,7 +509,6 @@ extension SupervisionTests {
     }
 
     @Test func `a download that is retried alone has a worker to itself, and others run on another`() throws {
-        let (world, client) = world().connected()
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
         #expect(world.fetches.count == 1)
@@ -527,7 +522,6 @@ extension SupervisionTests {
     }
 
     @Test func `a suspect that lives for 10 s blocks no other suspect`() throws {
-        let (world, client) = world().connected()
         for id in 1...8 {
             world.get(client, id: id, "\(id)", of: "\(id).test") {
                 ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)

@@ -7,13 +7,15 @@ import WorkerProtocol
 
 /// Workers that crash, hang or misbehave, and requests that survive them.
 struct SupervisionTests {
-    func world(workers: Int = 1, jobsOfAWorker: Int = 5000) -> StrictWorld {
+    var (world, client) = Self.world().connected()
+
+    static func world(workers: Int = 1, jobsOfAWorker: Int = 5000) -> StrictWorld {
         .ready { ($0.workers, $0.jobsOfAWorker) = (workers, jobsOfAWorker) }
     }
 
     /// Returns a world, by default one with one worker, that decodes an image for a client.
     func decoding(in other: StrictWorld? = nil) throws -> (StrictWorld, ClientID, JobID, WorkerID) {
-        let (world, client) = (other ?? world()).connected()
+        let (world, client) = (other ?? Self.world()).connected()
         try world.download(client, id: 1, "a", content: 1)
         let job = try #require(world.decodes.keys.first)
         return (world, client, job, try #require(world.decodes[job]?.worker))
@@ -112,7 +114,6 @@ struct SupervisionTests {
     }
 
     @Test func `the downloads of a dead worker begin again on the next`() throws {
-        let (world, client) = world().connected()
         for id in 1...4 { world.get(client, id: id, "\(id)") }
         let worker = try #require(world.fetches.values.first?.worker)
         world.progress(try #require(world.fetches.keys.min()), received: 500, expected: 1000)
@@ -126,7 +127,6 @@ struct SupervisionTests {
     }
 
     @Test func `downloads fail after three crashes of their worker`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
             world.replaceWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(6)), after: 1000)
@@ -158,7 +158,7 @@ struct SupervisionTests {
     }
 
     @Test func `silence is measured from the last byte, for each waiter by its own patience`() throws {
-        let world = world()
+        let world = Self.world()
         let (patient, hasty) = (world.connect(), world.connect())
         world.get(patient, id: 1, "a") { $0.timeoutMs = 5000 }
         world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
@@ -182,7 +182,6 @@ struct SupervisionTests {
     }
 
     @Test func `a shutdown waits for pending requests, but not for ever`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "b")
         world.happen(.shutdownRequested)
@@ -195,7 +194,6 @@ struct SupervisionTests {
     }
 
     @Test func `a frame that is never completed ends the connection`() throws {
-        let (world, client) = world().connected()
         // The deadlines of the workers' starts have passed.
         world.happen(.timePassed, after: 10_000)
         world.happen(.frameBegun(client))
@@ -215,7 +213,7 @@ struct SupervisionTests {
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
-        let (world, client) = world(jobsOfAWorker: 50).connected()
+        let (world, client) = Self.world(jobsOfAWorker: 50).connected()
         let jobs = 50
         for number in 1...jobs { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
@@ -232,7 +230,6 @@ struct SupervisionTests {
     }
 
     @Test func `a download worker that is retired first finishes its jobs`() throws {
-        let (world, client) = world().connected()
         world.get(client, id: 1, "slow")
         let slow = try #require(world.fetches.keys.first)
         let worn = try #require(world.fetches[slow]?.worker)
@@ -268,7 +265,6 @@ struct SupervisionTests {
     }
 
     @Test func `after crashes for several users and sources new images are refused, hits are served`() throws {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
         let clients = (1...3).map { world.connect(uid: $0) }
         try burn(world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
@@ -282,7 +278,6 @@ struct SupervisionTests {
     }
 
     @Test func `an origin of many poisonous images is refused, and only that one`() throws {
-        let (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
         try burn(world, [client], deaths: 6, content: 20, of: ["origin.test"])
         world.readyAll()
@@ -300,7 +295,7 @@ struct SupervisionTests {
     }
 
     @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
-        let (world, client) = world(workers: 16).connected()
+        let (world, client) = Self.world(workers: 16).connected()
         for number in 1...16 {
             world.get(client, id: number, "\(number)")
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -322,7 +317,6 @@ struct SupervisionTests {
     }
 
     @Test func `queued decodings are refused once their origin is paused`() throws {
-        let (world, client) = world().connected()
         for number in 1...20 {
             world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -338,7 +332,6 @@ struct SupervisionTests {
     }
 
     @Test func `stored bytes count against the user, not against the URL`() throws {
-        let (world, client) = world().connected()
         for id in 1...5 {
             try world.store(client, id: id, "\(id)", bytes: 100)
             world.identify(try #require(world.identifying.keys.first), content: id)
