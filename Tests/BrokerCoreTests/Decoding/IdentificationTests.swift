@@ -271,10 +271,7 @@ struct DiscardTests {
             try world.remove(world.connect(), id: 1, "\(number)")
         }
         world.endWorker(cache, .ended(.signal(9)))
-        for _ in 0..<10 where world.diskJobs.isEmpty {
-            world.readyAll()
-            world.happen(.timePassed, after: 1000)
-        }
+        for _ in 0..<10 where world.diskJobs.isEmpty { world.readyAll(after: 1000) }
         #expect(world.diskJobs.values.contains { $0.kind == .clear })
     }
 

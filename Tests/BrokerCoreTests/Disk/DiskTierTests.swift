@@ -486,19 +486,14 @@ struct CacheProcessTests {
         #expect(world.state.supervision.available(.cache) != nil)
     }
 
-    @Test func `a cache process that exits before it was ready has failed`() throws {
-        world.endWorker(try world.worker(.cache), .ended(.status(0)))
-        world.endWorker(try world.worker(.cache), .ended(.status(0)))
-        #expect(!world.workers.values.contains { $0.kind == .cache })
-    }
-
-    @Test func `a cache process that exits as soon as it is ready has failed`() throws {
+    @Test(arguments: [false, true])
+    func `a cache process that exits before it is ready, or at once then, has failed`(isReady: Bool) throws {
         for _ in 0..<2 {
-            world.readyAll()
+            if isReady { world.readyAll() }
             world.endWorker(try world.worker(.cache), .ended(.status(0)))
         }
         #expect(!world.workers.values.contains { $0.kind == .cache })
-        #expect(world.state.report.workerDeaths[.exit] == 2)
+        if isReady { #expect(world.state.report.workerDeaths[.exit] == 2) }
     }
 
     @Test func `a reason that several processes give is logged once`() throws {

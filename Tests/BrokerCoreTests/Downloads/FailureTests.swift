@@ -216,27 +216,19 @@ struct BlameTests {
         #expect(world.getError(client, id: 3, "a", of: "other.test") == .hostUnavailable)
     }
 
-    @Test func `closed ports of a target open no breaker of the origin that redirected there`() throws {
-        for id in 1...6 {
+    @Test(arguments: [("closed.test:9", "http://closed.test:9/", 6), ("silent.test", "http://silent.test:80/", 5)])
+    func `closed ports and the silence of a target count for the target, not for the origin that redirected there`(
+        host: String, root: String, times: Int
+    ) throws {
+        for id in 1...times {
             world.get(client, id: id, "redirected\(id)")
-            try redirect(to: "http://closed.test:9/")
-            try fail()
-        }
-        world.get(client, id: 7, "direct")
-        #expect(world.fetches.count == 1)
-        #expect(world.getError(client, id: 8, "a", of: "closed.test:9") == .hostUnavailable)
-    }
-
-    @Test func `the silence of a target counts for the target`() throws {
-        for id in 1...5 {
-            world.get(client, id: id, "redirected\(id)")
-            try redirect(to: "http://silent.test:80/")
-            world.happen(.timePassed, after: 20_000)
+            try redirect(to: root)
+            if host == "silent.test" { world.happen(.timePassed, after: 20_000) } else { try fail() }
             for job in world.stopping.keys { world.endStopping(job, received: 0) }
         }
         world.get(client, id: 7, "direct")
         #expect(world.fetches.count == 1)
-        #expect(world.getError(client, id: 8, "a", of: "silent.test") == .hostUnavailable)
+        #expect(world.getError(client, id: 8, "a", of: host) == .hostUnavailable)
     }
 
     @Test func `what one user's paths do to a host does not close it to another user`() throws {

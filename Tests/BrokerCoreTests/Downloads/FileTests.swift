@@ -311,8 +311,7 @@ struct FileTests {
             return nil
         }
         guard case .queried(2, let status)? = ask(.query(GetRequest(id: 2, file: LocalFile()))) else {
-            Issue.record("no answer to the query")
-            return
+            return complain("no answer to the query")
         }
         #expect(status.memory && !status.disk && status.fresh)
         #expect(ask(.removeFile(id: 3, file: LocalFile())) == .removed(id: 3, count: 1))

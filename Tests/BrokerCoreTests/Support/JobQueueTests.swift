@@ -492,8 +492,7 @@ struct RandomRun {
             return
         }
         guard let taken = eligible.first(where: { $0.job == popped }) else {
-            Issue.record("\(popped.map(\.description) ?? "nothing") came, which may not run")
-            return
+            return complain("\(popped.map(\.description) ?? "nothing") came, which may not run")
         }
         let line = Line(user: taken.user, priority: taken.priority)
         #expect(taken.isFront == eligible.contains(where: \.isFront))

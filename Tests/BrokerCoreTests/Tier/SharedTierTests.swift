@@ -129,17 +129,13 @@ struct SharedRequestTests {
         #expect(world.leases.isEmpty)
     }
 
-    @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
-    func `what must not be shared is noted as such`(cacheControl: String) throws {
+    /// Without a field, the body has more than 8 MiB.
+    @Test(arguments: ["private", "no-store", "no-cache", "max-age=0", nil])
+    func `what must not be shared, or is too large, is noted as such`(cacheControl: String?) throws {
         let (world, _) = try asking(.leased)
-        try world.finishFetch(content: 1) { $0.cacheControl = cacheControl }
+        let bytes = cacheControl == nil ? SharedRecord.largestBody + 1 : 1000
+        try world.finishFetch(content: 1, bytes: bytes) { if let cacheControl { $0.cacheControl = cacheControl } }
         #expect(world.written.map(\.content) == [.unshared] && world.leases.isEmpty)
-    }
-
-    @Test func `a body above 8 MiB is not shared`() throws {
-        let (world, _) = try asking(.leased)
-        try world.finishFetch(content: 1, bytes: SharedRecord.largestBody + 1)
-        #expect(world.written.map(\.content) == [.unshared])
     }
 
     @Test func `what is not shared is loaded without a lease`() throws {

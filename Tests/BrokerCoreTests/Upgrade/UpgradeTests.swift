@@ -99,15 +99,13 @@ struct TakingOverTests {
         var decoder = FrameDecoder()
         decoder.append(world.state.kept(client, descriptor: 5).input)
         guard let first = try decoder.next(), case .message(.get(let get)) = try ClientMessage.decode(first).0 else {
-            Issue.record("no get")
-            return
+            return complain("no get")
         }
         #expect(get.id == 7 && get.url.text == "http://origin.test/7" && get.options.variant.width == 5)
         #expect(get.options.headers == [HeaderField(name: "accept", value: "image/png")])
         guard let second = try decoder.next(), case .message(.prefetch(let list)) = try ClientMessage.decode(second).0
         else {
-            Issue.record("no prefetch")
-            return
+            return complain("no prefetch")
         }
         #expect(list.id == 8)
         #expect(list.urls.map(\.text) == (1...20).map { "http://a.test/\($0)" })

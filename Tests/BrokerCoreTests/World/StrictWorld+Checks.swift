@@ -319,11 +319,18 @@ extension StrictWorld {
     /// The only lookup that is unanswered.
     var sharedLookup: JobID? { tierJobs.first { if case .find = $0.value.kind { true } else { false } }?.key }
 
+    /// Takes a lookup that is to be answered.
+    private func takeLookup(_ job: JobID) -> (worker: WorkerID, key: String, token: String?)? {
+        guard case (let worker, .find(let key, let token))? = tierJobs.removeValue(forKey: job) else {
+            complain("no lookup")
+            return nil
+        }
+        return (worker, key, token)
+    }
+
     /// Answers a lookup without a record.
     func answerShared(_ job: JobID, _ answer: SharedAnswer) {
-        guard case (let worker, .find(_, let token))? = tierJobs.removeValue(forKey: job) else {
-            return complain("no lookup")
-        }
+        guard let (worker, _, token) = takeLookup(job) else { return }
         if answer == .leased {
             guard let token else { return complain("a lease without a token") }
             leases.insert(token)
@@ -337,9 +344,7 @@ extension StrictWorld {
         _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000, key otherKey: String? = nil,
         lifetimeMs: Int = 10_000, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
-        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
-            return complain("no lookup")
-        }
+        guard let (worker, key, _) = takeLookup(job) else { return }
         if let content, let download = state.tier.job(of: job) { expect(content, of: download) }
         let record = SharedRecord(
             key: otherKey ?? key,
@@ -351,9 +356,7 @@ extension StrictWorld {
 
     /// Answers a lookup with an encoded variant.
     func findSharedVariant(_ job: JobID, _ change: (inout RasterRecord) -> Void = { _ in }) {
-        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
-            return complain("no lookup")
-        }
+        guard let (worker, key, _) = takeLookup(job) else { return }
         let decode = state.tier.job(of: job).flatMap { state.decoding[$0] }
         guard let size = PixelGeometry(width: 10, height: 10) else { return }
         var raster = RasterRecord(
@@ -368,15 +371,13 @@ extension StrictWorld {
 
     /// Answers a lookup with something that is no record.
     func findUnreadable(_ job: JobID) {
-        guard case (let worker, .find)? = tierJobs.removeValue(forKey: job) else { return complain("no lookup") }
+        guard let (worker, _, _) = takeLookup(job) else { return }
         happen(.sharedUnreadable(worker, job))
     }
 
     /// Answers a lookup with a record without bytes.
     func noteShared(_ job: JobID, _ content: SharedRecord.Content) {
-        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
-            return complain("no lookup")
-        }
+        guard let (worker, key, _) = takeLookup(job) else { return }
         happen(.sharedNoted(worker, job, SharedRecord(key: key, content, expires: unixMs + 5000)))
     }
 

@@ -65,7 +65,6 @@ final class StrictWorld {
     var upgrades: [(client: ClientID, id: Int)] = []
     /// What that results in; nil for an error.
     var newLimits: BrokerLimits?
-    var newReport = ReloadReport()
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
     /// Transfers that are being stopped, and bodies whose digest is being computed.
     var stopping: [JobID: WorkerID] = [:]
@@ -180,7 +179,8 @@ final class StrictWorld {
         guard let newLimits else { return .failure(WireError(.badRequest, "The file has an error.")) }
         return .success(
             Reconfiguration(
-                limits: newLimits, isAllowedAddress: { $0 != "10.0.0.2" }, replacesFetchers: true, report: newReport))
+                limits: newLimits, isAllowedAddress: { $0 != "10.0.0.2" }, replacesFetchers: true,
+                report: ReloadReport()))
     }
 
     private func check(_ event: Event) {
