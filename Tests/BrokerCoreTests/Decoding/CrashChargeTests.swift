@@ -31,12 +31,6 @@ struct CrashChargeTests {
         complain("decodings without an end")
     }
 
-    private func isPaused(
-        _ user: UInt32, _ family: CodecFamily = .plain, of source: String = "http://origin.test"
-    ) -> Bool {
-        world.state.decoding.isPaused(Responsible(user: user, sources: [source]), family, at: world.clock)
-    }
-
     /// One user's images end every decoder. Another user's image of the same origin is decoded each time.
     @Test(arguments: [false, true]) func otherUsersAreServed(isHEIF: Bool) throws {
         let (attacker, victim) = (client, world.connect(uid: 2000))
@@ -51,7 +45,7 @@ struct CrashChargeTests {
             world.readyAll(after: 50)
         }
         #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)
-        #expect(isPaused(1000, isHEIF ? .heif : .plain) && !isPaused(2000, isHEIF ? .heif : .plain))
+        #expect(world.isPaused(1000, isHEIF ? .heif : .plain) && !world.isPaused(2000, isHEIF ? .heif : .plain))
     }
 
     @Test func manySourcesPauseTheirUser() throws {
@@ -63,9 +57,9 @@ struct CrashChargeTests {
         #expect(error.code == .decoderUnavailable && (1...1000).contains(error.retryAfterMs ?? 0))
         // Of this family alone.
         #expect(
-            isPaused(1000, .heif, of: "http://new.test") && !isPaused(1000, .plain, of: "http://new.test")
+            world.isPaused(1000, .heif, of: "http://new.test") && !world.isPaused(1000, .plain, of: "http://new.test")
         )
-        #expect(!isPaused(2000, .heif, of: "http://1.test"))
+        #expect(!world.isPaused(2000, .heif, of: "http://1.test"))
     }
 
     /// A request that joins another's load or decoding is not charged.
@@ -78,7 +72,7 @@ struct CrashChargeTests {
             if joinsDecoding { world.get(joiner, id: id, "\(id)") }
             crashAll()
         }
-        #expect(isPaused(1000) && !isPaused(2000))
+        #expect(world.isPaused(1000) && !world.isPaused(2000))
     }
 
     /// A pause that begins while a decoding is queued ends it, unless another user has joined, who is charged from then
@@ -91,26 +85,24 @@ struct CrashChargeTests {
         for id in 1...2 { try begin(first, id) }
         world.get(attacker, id: 5, "3") { $0.variant.width = 5 }
         if isJoined { world.get(victim, id: 4, "3") { $0.variant.width = 5 } }
-        let paused = Responsible(user: 1000, sources: ["http://origin.test"])
-        for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(paused, at: world.clock) }
+        world.charge(times: CrashLedger.tolerated + 1)
         world.decodeAll()
         if !isJoined { return #expect(world.error(attacker, 5) == .decoderUnavailable) }
         crashAll()
         #expect(world.error(victim, 4) == .decoderCrashed)
-        let other = Responsible(user: 2000, sources: ["http://origin.test"])
-        for _ in 0..<(CrashLedger.tolerated - 1) { _ = world.state.decoding.charge(other, at: world.clock) }
-        #expect(isPaused(2000))
+        world.charge(2000, times: CrashLedger.tolerated - 1)
+        #expect(world.isPaused(2000))
     }
 
     @Test func `a worker that dies after its job is charged to that image`() throws {
-        for id in 1...20 where !isPaused(1000) {
+        for id in 1...20 where !world.isPaused(1000) {
             try begin(client, id)
             let (job, decode) = try #require(world.decodes.first)
             world.decode(job)
             world.replaceWorker(decode.worker, Self.crash)
         }
-        #expect(isPaused(1000))
-        #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
+        #expect(world.isPaused(1000))
+        #expect(!world.areDecodersBroken)
     }
 
     @Test mutating func `workers that die before they had an image count against the pool, which then refuses images`()
@@ -121,7 +113,7 @@ struct CrashChargeTests {
             world.endWorker(worker, Self.crash)
         }
         try begin(client, 1)
-        #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(1000))
+        #expect(world.error(client, 1) == .decoderUnavailable && !world.isPaused(1000))
     }
 
     /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two

@@ -447,7 +447,6 @@ struct SmallBodyTests {
 /// A decode worker is given several small bodies of one user, which it identifies one after the other.
 struct BriefJobTests {
     private var (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected()
-    private let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
     /// Loads images, up to their identification.
     private func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
@@ -531,7 +530,7 @@ struct BriefJobTests {
             }
             world.readyAll(after: 10)
         }
-        #expect(!world.state.supervision.areDecodersBroken(at: world.state.now.instant))
+        #expect(!world.areDecodersBroken)
     }
 
     @Test func `cancelled ones are to blame for a death at once`() throws {
@@ -542,7 +541,7 @@ struct BriefJobTests {
                 world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
             }
             world.replaceWorker(worker, .ended(.signal(11)), after: 1000)
-            if world.state.decoding.isPaused(responsible, at: world.state.now.instant) { return }
+            if world.isPaused() { return }
         }
         complain("nobody is blamed")
     }
@@ -590,9 +589,7 @@ struct BriefJobTests {
             #expect(world.workers[worker]?.state == .dying)
             world.replaceWorker(worker, .ended(.signal(9)), after: 20)
         }
-        let now = world.state.now.instant
-        #expect(!world.state.supervision.areDecodersBroken(at: now))
-        #expect(!world.state.decoding.isPaused(responsible, at: now))
+        #expect(!world.areDecodersBroken && !world.isPaused())
         #expect(world.forkServersRespawned == 0)
     }
 

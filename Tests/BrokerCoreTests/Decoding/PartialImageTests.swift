@@ -308,10 +308,9 @@ struct PartialImageTests {
     }
 
     @Test func originsThatArePausedAreNotDecoded() {
-        let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
-        for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(responsible, at: world.clock) }
+        world.charge(times: CrashLedger.tolerated + 1)
         begin()
-        #expect(world.state.decoding.isPaused(responsible, at: world.clock))
+        #expect(world.isPaused())
         receive(50_000)
         #expect(part == nil)
     }

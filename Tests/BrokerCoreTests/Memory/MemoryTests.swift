@@ -72,7 +72,7 @@ struct MemoryBudgetTests {
             world.readyAll()
         }
         #expect(world.state.report.workerDeaths == [.memory: 4])
-        #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
+        #expect(!world.areDecodersBroken)
         #expect(try world.decoded(client, 100) != nil)
     }
 

@@ -296,7 +296,7 @@ struct SupervisionTests {
         #expect(world.decodes.count == 16)
         for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
         #expect(world.state.report.workerDeaths == [.signal: 16])
-        #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
+        #expect(!world.areDecodersBroken)
         // The second attempts decide about the images in spite of the pause.
         for _ in 0..<40 {
             world.readyAll()
@@ -333,8 +333,7 @@ struct SupervisionTests {
                 world.replaceWorker(worker, .ended(.signal(11)), after: 10)
             }
         }
-        let responsible = Responsible(user: 1000, sources: ["user 1000"])
-        #expect(world.state.decoding.isPaused(responsible, at: world.clock))
+        #expect(world.isPaused(of: "user 1000"))
         #expect(world.load(client, id: 9, "9", content: 9) != nil)
     }
 

@@ -4,6 +4,7 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -34,6 +35,24 @@ extension StrictWorld {
     /// Requests the validity page.
     func greet(_ client: ClientID) {
         happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true, segments: mapsSegments)))
+    }
+}
+
+// What crashes are charged to.
+extension StrictWorld {
+    var areDecodersBroken: Bool { state.supervision.areDecodersBroken(at: clock) }
+
+    /// Whether a user's images of a source are paused.
+    func isPaused(
+        _ user: UInt32 = 1000, _ family: CodecFamily = .plain, of source: String = "http://origin.test"
+    ) -> Bool {
+        state.decoding.isPaused(Responsible(user: user, sources: [source]), family, at: clock)
+    }
+
+    /// Charges deaths of decoders to a user's images of the usual origin.
+    func charge(_ user: UInt32 = 1000, times: Int) {
+        let responsible = Responsible(user: user, sources: ["http://origin.test"])
+        for _ in 0..<times { _ = state.decoding.charge(responsible, at: clock) }
     }
 }
 
