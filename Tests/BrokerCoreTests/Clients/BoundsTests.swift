@@ -269,10 +269,7 @@ struct BoundsTests {
                 world.get(client, id: id, "\(id)") { $0.cache = isRemoved ? .default : .noStore }
                 guard let fetch = world.fetches.keys.first else { continue }
                 world.finishFetch(fetch, content: id + 1, bytes: 1)
-                for job in world.decodes.keys {
-                    world.readHeader(job)
-                    world.finishDecode(job)
-                }
+                world.decodeAll()
                 if world.image(client, id) != nil { leased += 1 }
                 guard isRemoved, let url = try? SourceURL("http://origin.test/\(id)") else { continue }
                 world.happen(.messageReceived(client, .remove(id: 100 + id, url: url)))
@@ -298,10 +295,7 @@ struct BoundsTests {
     @Test func `payloads that are not read count like leases`() {
         let (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected()
         for id in 0..<40 {
-            world.get(client, id: id, "\(id)") { $0.delivery = .inline }
-            world.finishFetch(world.fetches.keys.first!, content: id + 1, bytes: 1)
-            world.readHeader(world.decodes.keys.first!)
-            world.finishDecode(world.decodes.keys.first!)
+            world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) { $0.delivery = .inline }
         }
         #expect((8...11).contains(world.payloads.count))
         #expect(world.error(client, 39) == .quotaExceeded)

@@ -112,9 +112,7 @@ struct AcceptedDamageTests {
 
     @Test mutating func `nothing of it stays on disk`() throws {
         (world, client) = StrictWorld.withDisk().connected()
-        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.width) = (.accept, 5) }
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1) { ($0.damaged, $0.variant.width) = (.accept, 5) }
         let job = try world.readHeader()
         world.happen(.timePassed, after: 500)
         world.finishDecode(job, damage: sentence)
@@ -174,9 +172,7 @@ struct AcceptedDamageTests {
 
     @Test mutating func `damage of a later frame leaves the original`() throws {
         (world, client) = StrictWorld.withDisk().connected()
-        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.frames) = (.accept, .all) }
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1) { ($0.damaged, $0.variant.frames) = (.accept, .all) }
         #expect(try world.decoded(client, 1, frames: 3, damage: sentence)?.damage == sentence)
         #expect(!world.diskJobs.values.contains { $0.kind == .forget })
         get(id: 2, accepting: false, damage: nil)

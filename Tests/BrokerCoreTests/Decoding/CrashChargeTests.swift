@@ -17,8 +17,7 @@ struct CrashChargeTests {
     /// Requests an image of its own content, up to its decoding.
     private func begin(_ client: ClientID, _ id: Int, of host: String = "origin.test", isHEIF: Bool = false) throws {
         if isHEIF { world.foreign[id] = .heif }
-        world.get(client, id: id, "\(id)", of: host)
-        world.finishFetch(try #require(world.fetches.keys.max()), content: id)
+        try world.download(client, id: id, "\(id)", of: host, content: id)
     }
 
     /// Lets the workers of all decodings die until there are none.
@@ -124,8 +123,7 @@ struct CrashChargeTests {
         try begin(attacker, 1)
         let worker = try #require(world.decodes.values.first?.worker)
         try begin(attacker, 2)
-        world.get(victim, id: 3, "3")
-        world.finishFetch(try #require(world.fetches.keys.max()), content: 3)
+        try world.download(victim, id: 3, "3", content: 3)
         for _ in 0..<4 {
             let dying = world.decodes.values.first?.worker ?? worker
             if let (job, decode) = world.decodes.first, world.state.decoding[job]?.waiters.first?.uid == 2000 {

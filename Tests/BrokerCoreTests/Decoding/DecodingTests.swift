@@ -172,8 +172,7 @@ struct FamilyTests {
     }
 
     private func load(_ path: String, _ content: Int, _ id: Int, for other: ClientID? = nil) throws {
-        world.get(other ?? client, id: id, path)
-        world.finishFetch(try #require(world.fetches.keys.max()), content: content)
+        try world.download(other ?? client, id: id, path, content: content)
     }
 
     private var loaders: [WorkerID] {

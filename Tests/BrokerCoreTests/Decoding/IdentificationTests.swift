@@ -14,12 +14,10 @@ struct IdentificationTests {
     /// The bytes of a body that does not go first.
     private static let large = 1 << 20
 
-    var fetch: JobID? { world.fetches.keys.first }
     var job: JobID? { world.identifying.keys.first }
 
     func download(_ id: Int, _ path: String = "a", bytes: Int = 1000) throws {
-        world.get(client, id: id, path)
-        world.finishFetch(try #require(fetch), content: nil, bytes: bytes)
+        try world.download(client, id: id, path, content: nil, bytes: bytes)
     }
 
     @Test func `nothing is decoded before the digest is known`() throws {
@@ -292,8 +290,7 @@ struct DiscardTests {
 extension IdentificationTests {
     @Test func `a small image is decoded while it is identified`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        world.get(client, id: 2, "a")
-        world.finishFetch(try #require(fetch), content: nil)
+        try world.download(client, id: 2, "a", content: nil)
         let job = try #require(self.job)
         #expect(world.early[job]?.job.transform.width == 5)
         world.identify(job, content: 1, earlyWidth: 10)
@@ -307,18 +304,15 @@ extension IdentificationTests {
     }
 
     @Test func `large bodies, encoded images and new bytes of a known image are identified first`() throws {
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(fetch), content: nil, bytes: BrokerLimits().earlyBodyBytes + 1)
+        try download(1, bytes: BrokerLimits().earlyBodyBytes + 1)
         #expect(world.early.isEmpty)
         world.identify(try #require(job), content: 1)
         try world.decode()
-        world.get(client, id: 2, "b") { $0.representation = .png }
-        world.finishFetch(try #require(fetch), content: nil)
+        try world.download(client, id: 2, "b", content: nil) { $0.representation = .png }
         #expect(world.early.isEmpty)
         world.identify(try #require(job), content: 2)
         try world.decode()
-        world.get(client, id: 3, "a") { $0.cache = .reload }
-        world.finishFetch(try #require(fetch), content: nil)
+        try world.download(client, id: 3, "a", content: nil) { $0.cache = .reload }
         #expect(world.early.isEmpty)
     }
 
@@ -375,8 +369,7 @@ struct SmallBodyTests {
 
     /// Loads an image, up to its identification.
     private func download(_ id: Int, bytes: Int) throws {
-        world.get(client, id: id, "\(id)")
-        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: bytes)
+        try world.download(client, id: id, "\(id)", content: nil, bytes: bytes)
     }
 
     /// Keeps both workers busy with large images.

@@ -34,8 +34,8 @@ struct DiskTierTests {
     @Test func `a memory hit stays one for a user who has own originals on disk`() throws {
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
         let (first, second) = (world.connect(), world.connect(uid: 2000))
-        try world.lookUp(first, id: 1, "a", content: nil)
-        try world.finishLoad(content: 1)
+        try world.download(first, id: 1, "a", content: 1)
+        try world.decode()
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         // The second user may have an own original; memory has the rest.
         world.get(second, id: 1, "a")
@@ -80,8 +80,7 @@ struct DiskTierTests {
     }
 
     @Test func `what is found for a job that looks for nothing is discarded`() throws {
-        try world.lookUp(client, id: 1, "a", content: nil)
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1)
         let (job, save) = try #require(world.diskJobs.first)
         guard case .save(_, let record?) = save.kind else { return complain("nothing is saved") }
         world.products.insert(job)
@@ -276,8 +275,7 @@ struct DiskTierTests {
     }
 
     @Test func `a raster that is read while it is being decoded exists once`() throws {
-        try world.lookUp(client, id: 1, "a", content: nil) { $0.variant.width = 5 }
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1) { $0.variant.width = 5 }
         let decode = try world.readHeader()
         try world.lookUp(client, id: 2, "b", content: 1, asRaster: true) { $0.variant.width = 5 }
         world.finishDecode(decode)
@@ -308,8 +306,7 @@ struct DiskTierTests {
     }
 
     @Test func `a shutdown waits for buffers that are being saved`() throws {
-        try world.lookUp(client, id: 1, "a", content: nil) { $0.representation = .original }
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
         world.readHeader(try #require(world.decodes.keys.first))
         world.happen(.shutdownRequested)
         #expect(!world.hasExited)

@@ -24,14 +24,8 @@ struct OriginalsTests {
     private func load(
         _ client: ClientID? = nil, id: Int, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws {
-        world.get(client ?? self.client, id: id, "\(id)", change)
-        missDisk()
-        try world.finishFetch(content: id)
+        try world.download(client ?? self.client, id: id, "\(id)", content: id, change)
         try decode()
-    }
-
-    private func missDisk() {
-        for job in world.lookups { world.answerDiskJob(job, content: nil) }
     }
 
     private func decode() throws {
@@ -50,8 +44,7 @@ struct OriginalsTests {
     @Test(arguments: [true, false])
     func `an original that is on disk and decoded leaves the memory`(isSavedFirst: Bool) throws {
         if isSavedFirst {
-            try world.lookUp(client, id: 1, "1", content: nil)
-            try world.finishFetch(content: 1)
+            try world.download(client, id: 1, "1", content: 1)
             finishSaving()
             #expect(world.state.memory.residentBytes == 1000)
             try decode()
@@ -81,9 +74,7 @@ struct OriginalsTests {
 
     @Test func `an original on disk under one of two keys stays until the other is removed`() throws {
         try load(id: 1) { $0.storage = .memory }
-        world.get(client, id: 2, "2")
-        missDisk()
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 2, "2", content: 1)
         finishSaving()
         #expect(world.state.memory.residentBytes == 1400)
         try world.remove(client, id: 9, "1")

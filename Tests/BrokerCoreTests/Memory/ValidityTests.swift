@@ -20,8 +20,7 @@ final class ValidityTests {
         _ path: String, content: Int = 1, holds: Bool = false, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
         let loader = world.connect()
-        world.get(loader, id: 1, path)
-        try world.finishFetch(content: content, change)
+        try world.download(loader, id: 1, path, content: content, response: change)
         if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }

@@ -11,8 +11,7 @@ struct CachingTests {
 
     /// Loads an image of 10 × 10 pixels.
     private func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void) throws {
-        world.get(client, id: id, path)
-        try world.finishFetch(content: content, change)
+        try world.download(client, id: id, path, content: content, response: change)
         if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(client, id)?.source == .network)
     }
@@ -42,12 +41,10 @@ struct CachingTests {
 
     @Test func `new bytes replace old ones, equal bytes keep their variants`() throws {
         try load(1, "a") { $0.cacheControl = "no-cache" }
-        world.get(client, id: 2, "a")
-        try world.finishFetch(content: 1) { $0.cacheControl = "no-cache" }
+        try world.download(client, id: 2, "a", content: 1, response: { $0.cacheControl = "no-cache" })
         #expect(world.decodes.isEmpty)
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
-        world.get(client, id: 3, "a")
-        try world.finishFetch(content: 2) { $0.cacheControl = "no-cache" }
+        try world.download(client, id: 3, "a", content: 2, response: { $0.cacheControl = "no-cache" })
         #expect(world.decodes.count == 1)
     }
 
@@ -212,8 +209,7 @@ struct CachingTests {
         #expect(error.recentlyFailed)
         #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         #expect(world.fetches.isEmpty)
-        world.get(client, id: 3, "a") { $0.retryFailed = true }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.download(client, id: 3, "a", content: 1) { $0.retryFailed = true }
         try world.decode()
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
@@ -224,8 +220,7 @@ struct CachingTests {
         _ path: String, _ change: (inout ResponseRecord) -> Void
     ) throws -> [Bool] {
         let client = world.connect()
-        world.get(client, id: 1, path)
-        try world.finishFetch(content: 9, change)
+        try world.download(client, id: 1, path, content: 9, response: change)
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(world.error(client, 1) == .decodeFailed)
         return try isRemembered(path)
@@ -302,8 +297,7 @@ struct CachingTests {
         ].enumerated() as EnumeratedSequence<[(inout ResponseRecord) -> Void]> {
             let (path, id) = ("\(number)", 10 * number)
             try load(id + 1, path, content: 1 + number) { $0.cacheControl = "max-age=1000" }
-            world.get(client, id: id + 2, path) { $0.cache = .reload }
-            try world.finishFetch(content: 50 + number, change)
+            try world.download(client, id: id + 2, path, content: 50 + number, { $0.cache = .reload }, response: change)
             world.failDecode(try #require(world.decodes.keys.first))
             #expect(world.error(client, id + 2) == .decodeFailed)
             #expect(world.getImage(client, id: id + 3, path)?.buffer == world.image(client, id + 1)?.buffer)
@@ -318,8 +312,7 @@ struct CachingTests {
     @Test func `a refresh that brings no image keeps the good one`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
-        world.get(client, id: 2, "a", after: 2_000)
-        try world.finishFetch(content: 9) { $0.cacheControl = policy }
+        try world.download(client, id: 2, "a", after: 2_000, content: 9, response: { $0.cacheControl = policy })
         world.failDecode(try #require(world.decodes.keys.first))
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
         #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)

@@ -49,9 +49,7 @@ struct RepresentationTests {
         ].compactMap { $0.rasterWord(of: nil) }
         #expect(Set(words).count == 6)
         let (world, client) = StrictWorld.withDisk().connected()
-        world.get(client, id: 1, "a") { $0.representation = .jpeg }
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1) { $0.representation = .jpeg }
         let job = try world.readHeader()
         world.happen(.timePassed, after: 10)
         world.finishDecode(job)

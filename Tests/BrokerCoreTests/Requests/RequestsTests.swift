@@ -464,9 +464,8 @@ struct RaceTests {
     private func quietDisk() { for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) } }
 
     private func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
-        world.get(client, id: id, path)
-        quietDisk()
-        try world.finishLoad(content: 1, change)
+        try world.download(client, id: id, path, content: 1, response: change)
+        try world.decode()
         quietDisk()
     }
 

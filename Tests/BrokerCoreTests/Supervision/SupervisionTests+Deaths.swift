@@ -261,8 +261,7 @@ extension SupervisionTests {
 
     @Test func `the disk tier saves the quarantine, and returns it to the next broker`() throws {
         let (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
-        try world.lookUp(client, id: 1, "a", content: nil)
-        try world.finishFetch(content: 1)
+        try world.download(client, id: 1, "a", content: 1)
         for _ in 0..<2 { world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11))) }
         #expect(world.error(client, 1) == .decoderCrashed)
         let records = try #require(world.quarantined)
@@ -462,8 +461,8 @@ extension SupervisionTests {
     private func poison(_ world: StrictWorld, servedBy server: (Int) -> String) throws -> Int {
         let client = world.connect()
         for number in 1...20 {
-            world.get(client, id: number, "\(number)")
-            try world.finishFetch(content: number) { $0.servedBy = server(number) }
+            try world.download(
+                client, id: number, "\(number)", content: number, response: { $0.servedBy = server(number) })
             if world.answers[client]?[number] != nil { return 2 * (number - 1) }
             // The second attempt may be refused.
             while let worker = world.decodes.values.first?.worker {

@@ -149,13 +149,16 @@ extension StrictWorld {
         return image(client, id)
     }
 
-    /// Requests an image, and finishes the first transfer.
+    /// Requests an image, which is not on disk, and finishes the first transfer.
     func download(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int?, bytes: Int = 1000,
-        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        content: Int?, bytes: Int = 1000, at location: SourceLocation = #_sourceLocation,
+        _ change: (inout GetOptions) -> Void = { _ in }, response: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
-        get(client, id: id, path, of: host, change)
-        try finishFetch(content: content, bytes: bytes, at: location)
+        let others = lookups
+        get(client, id: id, path, of: host, after: milliseconds, change)
+        for job in lookups where !others.contains(job) { answerDiskJob(job, content: nil) }
+        try finishFetch(content: content, bytes: bytes, at: location, response)
     }
 
     /// Reads the header of the first decoding, and returns its job.
