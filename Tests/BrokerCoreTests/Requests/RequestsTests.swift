@@ -97,12 +97,6 @@ struct TermsTests {
         try SourceURL("http://\(host)/\(path)")
     }
 
-    /// Answers the only transfer with an image.
-    private func serve(content: Int = 1, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
-        world.finishFetch(try #require(world.fetches.keys.min()), content: content, change)
-        world.decodeAll()
-    }
-
     /// Fails the transfers and their retries.
     private func failAll(_ code: ErrorCode = .connectFailed) {
         while let job = world.fetches.keys.min() {
@@ -117,7 +111,7 @@ struct TermsTests {
 
     @Test func `a cached response of the maximum age is used, and an older one confirmed`() throws {
         world.get(client, id: 1, "a")
-        try serve { ($0.cacheControl, $0.etag) = ("max-age=1000", "\"one\"") }
+        try world.finishLoad(content: 1) { ($0.cacheControl, $0.etag) = ("max-age=1000", "\"one\"") }
         #expect(world.getImage(client, id: 2, "a", after: 10_900) { $0.maxAgeSeconds = 10 }?.source == .memory)
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 9 }
         let job = try #require(world.fetches.keys.first)
@@ -131,7 +125,7 @@ struct TermsTests {
     @Test func `a stale response is no answer, however young`() throws {
         let policy = "max-age=1, stale-while-revalidate=1000, stale-if-error=1000"
         world.get(client, id: 1, "a")
-        try serve { $0.cacheControl = policy }
+        try world.finishLoad(content: 1) { $0.cacheControl = policy }
         world.get(client, id: 2, "a", after: 5_000) { $0.maxAgeSeconds = 100 }
         #expect(world.answers[client]?[2] == nil)
         // After a failure it is, unless it is too old.
@@ -142,7 +136,7 @@ struct TermsTests {
 
     @Test func `the other cache modes have a maximum age, too`() throws {
         world.get(client, id: 1, "a")
-        try serve { $0.cacheControl = "max-age=1" }
+        try world.finishLoad(content: 1) { $0.cacheControl = "max-age=1" }
         world.get(client, id: 2, "a", after: 5_000) { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 5) }
         #expect(world.image(client, 2)?.stale == true)
         world.get(client, id: 3, "a") { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 4) }
@@ -156,7 +150,7 @@ struct TermsTests {
     /// The text of a request is remembered with its answer, which ends with the age.
     @Test func `a repeated request ends with the age`() throws {
         world.get(client, id: 1, "a")
-        try serve { $0.cacheControl = "max-age=1000" }
+        try world.finishLoad(content: 1) { $0.cacheControl = "max-age=1000" }
         for id in 2...6 { world.get(client, id: id, "a") { $0.maxAgeSeconds = 10 } }
         let shortcuts = world.shortcuts
         #expect(shortcuts > 0)
@@ -169,7 +163,7 @@ struct TermsTests {
     @Test func `an image within an age has no slot`() throws {
         world.greet(client)
         world.get(client, id: 1, "a")
-        try serve()
+        try world.finishLoad(content: 1)
         #expect(world.getImage(client, id: 2, "a")?.slot != nil)
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 1000 }
         #expect(world.image(client, 3) != nil && world.image(client, 3)?.slot == nil)
@@ -183,7 +177,7 @@ struct TermsTests {
         world.failFetch(try #require(world.fetches.keys.first))
         #expect(world.error(client, 1) == .connectFailed && world.answers[client]?[2] == nil)
         world.happen(.timePassed, after: 1_001)
-        try serve()
+        try world.finishLoad(content: 1)
         #expect(world.image(client, 2) != nil)
         // Alone, it is not retried at all, and never more often than the broker's limit.
         world.get(client, id: 3, "b") { $0.retries = 0 }
@@ -215,7 +209,7 @@ struct TermsTests {
         #expect(requested == [alternatives[0].text])
         world.failFetch(try #require(world.fetches.keys.first), .tooManyRedirects)
         #expect(requested == [alternatives[1].text])
-        try serve()
+        try world.finishLoad(content: 1)
         #expect(world.image(client, 1)?.url == alternatives[1].text && world.state.requests.isEmpty)
         // The first one has failed recently, the next is in memory.
         world.get(client, id: 2, "a") { $0.alternatives = [alternatives[1]] }
@@ -227,7 +221,7 @@ struct TermsTests {
         try world.download(client, id: 1, "a", content: 1) { $0.alternatives = [other] }
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(requested == [other.text])
-        try serve(content: 2)
+        try world.finishLoad(content: 2)
         #expect(world.image(client, 1)?.url == other.text)
     }
 
@@ -284,7 +278,7 @@ struct TermsTests {
         let other = try url("b")
         world.get(client, id: 1, "a") { ($0.alternatives, $0.retries, $0.cookies) = ([other], 0, true) }
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
-        try serve()
+        try world.finishLoad(content: 1)
         #expect(world.image(client, 1)?.url == other.text)
         let stranger = world.connect(uid: 2000)
         #expect(world.getError(stranger, id: 1, "b") { $0.cache = .onlyIfCached } == .notCached)
@@ -296,7 +290,7 @@ struct TermsTests {
         #expect(world.state.pendingWeight(of: client) == 10)
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         #expect(world.state.pendingWeight(of: client) == 10)
-        try serve()
+        try world.finishLoad(content: 1)
         #expect(world.state.pendingWeight(of: client) == 0)
     }
 }
@@ -311,11 +305,6 @@ struct UpdateTests {
         world.ask(client, id: id, .update(id: id, request: request, priority: priority, detach: detach))
     }
 
-    private func serve(content: Int) throws {
-        try world.finishFetch(content: content)
-        world.decodeAll()
-    }
-
     private var requested: String? { world.fetches.values.first.map { String($0.order.url.suffix(1)) } }
 
     @Test func `priorities change among waiting downloads`() throws {
@@ -326,7 +315,7 @@ struct UpdateTests {
         var order: [String] = []
         for content in 1...4 {
             order.append(requested ?? "")
-            try serve(content: content)
+            try world.finishLoad(content: content)
         }
         #expect(order == ["1", "4", "3", "2"])
     }
@@ -336,17 +325,17 @@ struct UpdateTests {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.get(client, id: 4, "3") { $0.priority = .high }
         update(4, 10, priority: .low)
-        try serve(content: 1)
+        try world.finishLoad(content: 1)
         #expect(requested == "2")
         update(3, 11, priority: .low)
         world.get(client, id: 5, "5")
-        try serve(content: 2)
+        try world.finishLoad(content: 2)
         #expect(requested == "5")
     }
 
     @Test func `unknown and finished requests are no error`() throws {
         world.get(client, id: 1, "a")
-        try serve(content: 1)
+        try world.finishLoad(content: 1)
         update(1, 2, priority: .high)
         update(77, 3, detach: true)
         #expect(world.answer(client, 2) == .ok(id: 2) && world.answer(client, 3) == .ok(id: 3))
@@ -361,11 +350,11 @@ struct UpdateTests {
         world.get(client, id: 2, "b")
         update(1, 10, detach: true)
         update(2, 11, detach: true)
-        try serve(content: 1)
+        try world.finishLoad(content: 1)
         #expect(world.image(client, 1) != nil)
         world.disconnect(client)
         #expect(requested == "b")
-        try serve(content: 2)
+        try world.finishLoad(content: 2)
         #expect(world.state.requests.isEmpty)
         client = world.connect()
         #expect(world.getImage(client, id: 1, "b")?.source == .memory)
@@ -382,8 +371,8 @@ struct UpdateTests {
         world.failFetch(try #require(world.fetches.keys.first))
         world.get(client, id: 2, "b")
         world.happen(.timePassed, after: 1_001)
-        try serve(content: 2)
-        try serve(content: 1)
+        try world.finishLoad(content: 2)
+        try world.finishLoad(content: 1)
         #expect(world.getImage(client, id: 3, "a")?.source == .memory)
     }
 
@@ -427,7 +416,7 @@ struct UpdateTests {
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
         update(1, 2, priority: .high, detach: true)
         world.get(client, id: 3, "x")
-        try serve(content: 1)
+        try world.finishLoad(content: 1)
         #expect(requested == "2")
         world.disconnect(client)
         // Those that were begun go on.

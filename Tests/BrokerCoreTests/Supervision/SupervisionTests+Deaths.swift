@@ -301,7 +301,6 @@ extension SupervisionTests {
     }
 
     @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
-        let world = Self.world()
         for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
         #expect(decoders(world).count == 1)
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 10))
@@ -378,7 +377,6 @@ extension SupervisionTests {
     }
 
     @Test func `without downloads the download workers end, and the next download starts one at once`() throws {
-        let world = Self.world()
         let former = fetchers(world)
         world.happen(.timePassed, after: Self.idleTime - 1)
         #expect(readyFetchers(world) == former)
@@ -391,7 +389,6 @@ extension SupervisionTests {
         world.happen(.timePassed, after: 10 * Self.idleTime)
         #expect(fetchers(world).isEmpty)
         // Its spare starts when it may have become ready.
-        let client = world.connect()
         world.get(client, id: 1, "a")
         #expect(fetchers(world).count == 1 && world.fetches.isEmpty)
         // At this moment, too, the broker counts as able to load.
@@ -447,7 +444,6 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that fail to start are tried again instead of resting`() throws {
-        let world = Self.world()
         for _ in 0..<20 {
             for worker in fetchers(world) { world.endWorker(worker, .ended(.signal(11))) }
             world.happen(.timePassed, after: Self.idleTime / 4)
@@ -458,8 +454,7 @@ extension SupervisionTests {
     // MARK: Attribution
 
     /// Loads images that crash two decoders each, and returns the number of deaths before the first refusal.
-    private func poison(_ world: StrictWorld, servedBy server: (Int) -> String) throws -> Int {
-        let client = world.connect()
+    private func poison(servedBy server: (Int) -> String) throws -> Int {
         for number in 1...20 {
             try world.download(
                 client, id: number, "\(number)", content: number, response: { $0.servedBy = server(number) })
@@ -473,9 +468,7 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to poisonous images keeps its own`() throws {
-        let world = Self.world()
-        #expect(try poison(world) { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
-        let client = world.connect()
+        #expect(try poison { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
         #expect(world.load(client, id: 100, "own", content: 100) != nil)
         // Images requested directly from the guilty server are refused too.
         try world.download(client, id: 101, "x", of: "evil.test", content: 101)
@@ -483,8 +476,7 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to ever new names is refused all the same`() throws {
-        let world = Self.world()
-        #expect(try poison(world) { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
+        #expect(try poison { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
     }
 
     // MARK: Downloads

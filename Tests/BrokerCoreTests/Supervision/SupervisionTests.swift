@@ -151,7 +151,6 @@ struct SupervisionTests {
     }
 
     @Test func `silence is measured from the last byte, for each waiter by its own patience`() throws {
-        let world = Self.world()
         let (patient, hasty) = (world.connect(), world.connect())
         world.get(patient, id: 1, "a") { $0.timeoutMs = 5000 }
         world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
