@@ -307,8 +307,7 @@ struct FileTests {
             world.files.insert(file)
             world.happen(.fileRequested(client, message, file))
             world.examine(file, identity)
-            for case .reply(client, let reply, _) in world.lastActions { return reply }
-            return nil
+            return world.lastReplies(to: client).first
         }
         guard case .queried(2, let status)? = ask(.query(GetRequest(id: 2, file: LocalFile()))) else {
             return complain("no answer to the query")

@@ -347,10 +347,6 @@ struct StoredPixelsTests {
         world.identify(job, content: content)
     }
 
-    private func isStored(_ id: Int) -> Bool {
-        world.lastActions.contains { if case .reply(client, .ok(id), _) = $0 { true } else { false } }
-    }
-
     private func refusal(_ id: Int) -> ErrorCode? {
         for case .reply(client, .error(id, let error), _) in world.lastActions { return error.code }
         return nil
@@ -371,7 +367,7 @@ struct StoredPixelsTests {
 
     @Test func `they are found without decoding`() throws {
         try store(StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
-        #expect(world.decodes.isEmpty && isStored(1))
+        #expect(world.decodes.isEmpty && world.lastReplies(to: client).contains(.ok(id: 1)))
         let image = try #require(get(2) { $0.variant.alpha = .straight })
         #expect((image.width, image.height, image.offset, image.bytes) == (20, 10, 64, 960))
         #expect(image.pixels == ImageReply.Pixels(stride: 96, pixelFormat: .rgba8, alpha: .straight))
@@ -415,7 +411,7 @@ struct StoredPixelsTests {
         let second = StoreRequest(id: 2, url: try SourceURL("http://origin.test/b"), pixels: StoredPixels(high))
         world.happen(.storeReceived(client, second, bytes: 800))
         world.identify(try #require(world.identifying.keys.first), content: 1)
-        #expect(isStored(2))
+        #expect(world.lastReplies(to: client).contains(.ok(id: 2)))
         #expect(get(3)?.width == 20)
         world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
         world.answerDisk()

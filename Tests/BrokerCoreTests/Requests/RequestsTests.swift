@@ -516,24 +516,18 @@ struct RaceTests {
         try world.remove(client, id: 7, "a")
         world.happen(.timePassed, after: 5_001)
         try world.query(client, id: 7, "b")
-        let replies = world.lastActions
-        #expect(!replies.contains { if case .reply = $0 { true } else { false } })
+        #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         world.answerDiskJob(try #require(world.diskJobs.first { $0.value.kind == .forget }?.key), content: nil)
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         quietDisk()
-        let isAnswered = world.lastActions.contains {
-            if case .reply(client, .queried(7, _), _) = $0 { true } else { false }
-        }
-        #expect(isAnswered)
+        #expect(world.lastReplies(to: client).contains { if case .queried(7, _) = $0 { true } else { false } })
     }
 
     @Test func `a malformed message with the id of a pending request is answered without an id`() {
         world.get(client, id: 5, "a")
         world.happen(.messageRejected(client, id: 5, WireError(.badRequest, "It is wrong.")))
-        let isNameless = world.lastActions.contains {
-            if case .reply(client, .error(nil, _), _) = $0 { true } else { false }
-        }
-        #expect(isNameless && world.clients[client]?.contains(5) == true)
+        #expect(world.lastReplies(to: client).contains { if case .error(nil, _) = $0 { true } else { false } })
+        #expect(world.clients[client]?.contains(5) == true)
     }
 
     @Test func `the stale original is served for a silent origin, where that is allowed`() throws {
@@ -621,8 +615,7 @@ struct RaceTests {
         try world.remove(world.connect(uid: 2000), id: 1, "a")
         quietDisk()
         try world.decode()
-        let isStored = world.lastActions.contains { if case .reply(client, .ok(1), _) = $0 { true } else { false } }
-        #expect(isStored)
+        #expect(world.lastReplies(to: client).contains(.ok(id: 1)))
         world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
         quietDisk()
         if !world.decodes.isEmpty { try world.decode() }

@@ -198,10 +198,8 @@ struct SupervisionTests {
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.timePassed, after: 1)
         #expect(world.lastActions.contains(.close(client)))
-        let isTold = world.lastActions.contains {
-            if case .reply(client, .error(nil, let error), .nothing) = $0 { error.code == .badFrame } else { false }
-        }
-        #expect(isTold)
+        guard case .error(nil, let error)? = world.lastReplies(to: client).first else { return complain("not told") }
+        #expect(error.code == .badFrame)
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {

@@ -72,6 +72,11 @@ extension StrictWorld {
         happen(.messageReceived(client, message))
     }
 
+    /// The replies to a client that the last event led to.
+    func lastReplies(to client: ClientID) -> [Reply] {
+        lastActions.compactMap { if case .reply(client, let reply, _) = $0 { reply } else { nil } }
+    }
+
     /// Sends a request about one URL of the usual origin.
     func remove(_ client: ClientID, id: Int, _ path: String) throws {
         happen(.messageReceived(client, .remove(id: id, url: try SourceURL("http://origin.test/\(path)"))))
