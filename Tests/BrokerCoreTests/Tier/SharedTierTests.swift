@@ -529,7 +529,7 @@ struct SharedRequestTests {
     }
 }
 
-/// Each transition of the machine of the shared tier.
+/// Transitions of the machine of the shared tier.
 struct SharedTierTests {
     private var tier = SharedTier(seed: 1)
     private let download = JobID(number: 1)
@@ -548,12 +548,9 @@ struct SharedTierTests {
         #expect(key == "key" && token != nil && due == later(250))
     }
 
-    private mutating func pass(
-        to milliseconds: Int, patience: Int = 10_000, lastByte: Int? = nil
-    ) -> [SharedTier.Outcome] {
+    private mutating func pass(to milliseconds: Int) -> [SharedTier.Outcome] {
         tier.timePassed(
-            download, patience: later(patience), lastByte: lastByte.map { later($0) }, owner: owner, priority: .normal,
-            at: later(milliseconds))
+            download, patience: later(10_000), lastByte: nil, owner: owner, priority: .normal, at: later(milliseconds))
     }
 
     @Test mutating func `no answer lets the download go on at once`() throws {
