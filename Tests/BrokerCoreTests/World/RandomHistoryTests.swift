@@ -9,6 +9,13 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
+extension RandomNumberGenerator {
+    /// One of the elements, which depends on nothing but the seed; nil if there are none.
+    fileprivate mutating func any<Element: Comparable>(of elements: (some Collection<Element>)?) -> Element? {
+        elements?.sorted().randomElement(using: &self)
+    }
+}
+
 /// Random histories: after every event the invariants hold, and every action can be performed.
 struct RandomEventTests {
     @Test(arguments: 1...40)
@@ -61,7 +68,7 @@ struct RandomEventTests {
     }
 
     private func step(_ world: StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
-        let client = world.clients.keys.sorted().randomElement(using: &random)
+        let client = random.any(of: world.clients.keys)
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<6:
             if world.clients.count < 6 {
@@ -130,9 +137,7 @@ struct RandomEventTests {
                 }
             }
         case 40..<45:
-            guard let client, let request = world.clients[client]?.sorted().randomElement(using: &random) else {
-                return
-            }
+            guard let client, let request = random.any(of: world.clients[client]) else { return }
             nextID += 1
             if Bool.random(using: &random) {
                 let priority = (GetOptions.Priority.allCases + [nil]).randomElement(using: &random)!
@@ -145,9 +150,7 @@ struct RandomEventTests {
             }
             world.happen(.messageReceived(client, .cancel(id: nextID, request: request)))
         case 45..<53:
-            guard let client, let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else {
-                return
-            }
+            guard let client, let buffer = random.any(of: world.descriptors[client]) else { return }
             if Bool.random(using: &random) {
                 return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
             }
@@ -168,31 +171,28 @@ struct RandomEventTests {
         case 59..<60:
             if world.tierJobs.isEmpty { answerFiles(world, &random) } else { answerTier(world, &random) }
         case 60..<62:
-            guard let (job, fetch) = world.fetches.sorted(by: { $0.key < $1.key }).randomElement(using: &random) else {
-                return
-            }
+            guard let job = random.any(of: world.fetches.keys), let worker = world.fetches[job]?.worker else { return }
             world.happen(
-                .fetchProgressed(fetch.worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
+                .fetchProgressed(worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
         case 62..<64:
-            if let job = world.fetches.keys.sorted().randomElement(using: &random) {
+            if let job = random.any(of: world.fetches.keys) {
                 // Worlds with a shared tier have the histories that they had without descriptions.
                 let isTold = !world.state.limits.usesSharedTier && Bool.random(using: &random)
                 world.respond(job, total: isTold ? 400_000 : nil)
             }
         case 64..<72: answerFetch(world, &random)
-        case 72..<73: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
+        case 72..<73: if let job = random.any(of: world.fetches.keys) { world.failFetch(job) }
         case 73..<74:
-            if let job = world.stopping.keys.sorted().randomElement(using: &random) {
+            if let job = random.any(of: world.stopping.keys) {
                 world.endStopping(job, received: .random(in: 0...2000, using: &random))
             }
         case 74..<82:
-            if let job = world.identifying.keys.sorted().randomElement(using: &random) {
+            if let job = random.any(of: world.identifying.keys) {
                 let width = world.early[job] == nil || Bool.random(using: &random) ? nil : 10
                 return world.identify(
                     job, content: .random(in: 1...world.variety - 2, using: &random), earlyWidth: width)
             }
-            let waiting = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
-            guard let job = waiting.randomElement(using: &random) else { return }
+            guard let job = random.any(of: world.decodes.filter { $0.value.plan == nil }.keys) else { return }
             world.readHeader(
                 job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
                 frames: 3, workingBytes: [0, 3000].randomElement(using: &random)!,
@@ -201,8 +201,7 @@ struct RandomEventTests {
                     ? MetadataLengths(exif: 20)
                     : [MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)].randomElement(using: &random)!)
         case 82..<90:
-            let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
-            if let job = filling.randomElement(using: &random) {
+            if let job = random.any(of: world.decodes.filter(\.value.hasOutput).keys) {
                 let mayBeDamaged =
                     world.decodes[job]?.order.transform.acceptsDamage == true && world.decodes[job]?.fetch == nil
                 let isPreview =
@@ -213,11 +212,11 @@ struct RandomEventTests {
                     isPreview: isPreview)
             }
         case 90..<91:
-            if let job = world.decodes.keys.sorted().randomElement(using: &random) {
+            if let job = random.any(of: world.decodes.keys) {
                 world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)
             }
         case 91..<94:
-            guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
+            guard let worker = random.any(of: world.workers.keys) else { return }
             if random.once(in: 3) {
                 world.ending.insert(worker)
                 return
@@ -229,7 +228,7 @@ struct RandomEventTests {
             ]
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
-            if let worker = world.workers.keys.sorted().randomElement(using: &random) {
+            if let worker = random.any(of: world.workers.keys) {
                 world.happen(
                     Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
@@ -240,7 +239,7 @@ struct RandomEventTests {
             }
         case 97 where Bool.random(using: &random): answerTier(world, &random)
         case 97:
-            if let worker = world.workers.keys.sorted().randomElement(using: &random) {
+            if let worker = random.any(of: world.workers.keys) {
                 world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
             }
         case 98 where Bool.random(using: &random): administer(world, &random, &nextID)
@@ -294,7 +293,7 @@ struct RandomEventTests {
         for file in world.files.sorted().prefix(4) where world.state.files.asker(of: file) != nil {
             if Bool.random(using: &random) { examine(file, world, &random) }
         }
-        guard let job = world.reading.keys.sorted().randomElement(using: &random) else { return }
+        guard let job = random.any(of: world.reading.keys) else { return }
         switch Int.random(in: 0..<8, using: &random) {
         case 0: world.failRead(job, .changed)
         case 1: world.failRead(job, .failed("EIO"))
@@ -343,7 +342,7 @@ struct RandomEventTests {
 
     /// Answers a transfer with a random outcome.
     private func answerFetch(_ world: StrictWorld, _ random: inout SplitMix64) {
-        guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
+        guard let job = random.any(of: world.fetches.keys) else { return }
         let directives = [
             nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
             "no-store", "private, max-age=5", "no-cache",
@@ -370,7 +369,7 @@ struct RandomEventTests {
 
     /// Sends a random message other than a get.
     private func administer(_ world: StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
-        guard let client = world.clients.keys.sorted().randomElement(using: &random) else { return }
+        guard let client = random.any(of: world.clients.keys) else { return }
         nextID += 1
         let id = nextID
         func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
@@ -505,7 +504,7 @@ struct RandomPageTests {
                 if random.once(in: 8) { options.cookies = true }
             }
         case 24..<27:
-            guard let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else { return }
+            guard let buffer = random.any(of: world.descriptors[client]) else { return }
             world.release(buffer, of: client)
         case 27..<29:
             world.happen(.messageReceived(client, .touch(buffers: Array(world.descriptors[client] ?? []), hits: 2)))
@@ -569,7 +568,7 @@ struct RandomPartialTests {
         let clients = (0..<3).map { world.connect(uid: 1000 + UInt32($0 % 2)) }
         var received: [JobID: Int] = [:]
         for step in 0..<1200 {
-            let fetch = world.fetches.keys.sorted().randomElement(using: &random)
+            let fetch = random.any(of: world.fetches.keys)
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<10:
                 let client = clients.randomElement(using: &random)!
@@ -591,14 +590,13 @@ struct RandomPartialTests {
                 received[fetch, default: 0] += .random(in: 0...3000, using: &random)
                 world.happen(.fetchProgressed(worker, fetch, received: received[fetch]!, expected: nil))
             case 50..<65:
-                let begun = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
-                guard let job = begun.randomElement(using: &random) else { break }
+                guard let job = random.any(of: world.decodes.filter { $0.value.plan == nil }.keys) else { break }
                 world.readHeader(job, stage: .random(in: 0...60, using: &random))
             case 65..<78:
-                let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
-                if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
+                let job = random.any(of: world.decodes.filter(\.value.hasOutput).keys)
+                if let job { world.finishDecode(job) }
             case 78..<80:
-                guard let job = world.decodes.keys.sorted().randomElement(using: &random) else { break }
+                guard let job = random.any(of: world.decodes.keys) else { break }
                 world.failDecode(job, [.truncated, .truncated, .unsupportedFormat].randomElement(using: &random)!)
             case 80: if let fetch { world.cutFetch(fetch, received: .random(in: 0...9000, using: &random)) }
             case 81..<84: if let fetch { world.finishFetch(fetch, content: step + 1) }
@@ -610,7 +608,7 @@ struct RandomPartialTests {
                 guard let job = world.stopping.keys.min() else { break }
                 world.endStopping(job, received: .random(in: 0...5000, using: &random))
             case 86 where random.once(in: 4):
-                guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { break }
+                guard let worker = random.any(of: world.workers.keys) else { break }
                 if Bool.random(using: &random), world.ending.insert(worker).inserted { break }
                 world.endWorker(worker, [.ended(.signal(11)), .ended(.signal(9))].randomElement(using: &random)!)
             case 87..<89:
@@ -649,7 +647,7 @@ struct SegmentHistoryTests {
                 world.greet(client)
                 if step > 700 { world.mapsSegments = true }
             }
-            let client = try #require(world.clients.keys.sorted().randomElement(using: &random))
+            guard let client = random.any(of: world.clients.keys) else { return complain("no client") }
             nextID += 1
             if step % 4 > 0 {
                 let gone = world.segments.forgetEnded(of: client)
