@@ -2,12 +2,17 @@
 #include "CTestSupport.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "MemoryFile.h"
 
 int ctest_set_effective_user(uid_t uid) {
     return (int)syscall(SYS_setresuid, (uid_t)-1, uid, (uid_t)-1);
@@ -59,4 +64,20 @@ int ctest_huge_memory_file(long size) {
         return -1;
     }
     return file;
+}
+
+memory_file ctest_memory_file(void) {
+    memory_file file = {.descriptor = memfd_create("test", MFD_CLOEXEC)};
+    snprintf(file.path, sizeof file.path, "/proc/self/fd/%d", file.descriptor);
+    return file;
+}
+
+uint8_t *ctest_take_bytes(memory_file *file, size_t *length) {
+    struct stat status = {0};
+    fstat(file->descriptor, &status);
+    uint8_t *bytes = status.st_size > 0 ? malloc((size_t)status.st_size) : NULL;
+    ssize_t count = bytes ? pread(file->descriptor, bytes, (size_t)status.st_size, 0) : 0;
+    *length = count > 0 ? (size_t)count : 0;
+    close(file->descriptor);
+    return bytes;
 }

@@ -1,27 +1,13 @@
 #ifndef WITHOUT_HEIF
 #include <libheif/heif.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "MemoryFile.h"
 #include "TestFamilies.h"
-
-typedef struct {
-    uint8_t *bytes;
-    size_t length;
-} output;
-
-static struct heif_error take(struct heif_context *context, const void *data, size_t size, void *own) {
-    (void)context;
-    output *output = own;
-    output->bytes = malloc(size);
-    if (output->bytes) memcpy(output->bytes, data, size);
-    output->length = size;
-    return (struct heif_error){heif_error_Ok, heif_suberror_Unspecified, ""};
-}
 
 uint8_t *ctest_heif_encode(
     const uint8_t *pixels, uint32_t width, uint32_t height, int has_alpha, int quality, int turns, size_t *length) {
-    output output = {0};
+    memory_file output = ctest_memory_file();
     struct heif_context *context = heif_context_alloc();
     struct heif_encoder *encoder = NULL;
     struct heif_image *image = NULL;
@@ -50,16 +36,14 @@ uint8_t *ctest_heif_encode(
         for (uint32_t x = 0; x < width; x++)
             memcpy(plane + (size_t)y * (size_t)stride + x * bytes, pixels + ((size_t)y * width + x) * 4, bytes);
     }
-    struct heif_writer writer = {.writer_api_version = 1, .write = take};
     if (heif_context_encode_image(context, image, encoder, options, NULL).code == heif_error_Ok)
-        heif_context_write(context, &writer, &output);
+        heif_context_write_to_file(context, output.path);
 done:
     if (image) heif_image_release(image);
     if (encoder) heif_encoder_release(encoder);
     heif_nclx_color_profile_free(colors);
     heif_encoding_options_free(options);
     heif_context_free(context);
-    *length = output.length;
-    return output.bytes;
+    return ctest_take_bytes(&output, length);
 }
 #endif

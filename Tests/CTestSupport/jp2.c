@@ -1,35 +1,9 @@
 #ifndef WITHOUT_JP2
 #include <openjpeg.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "MemoryFile.h"
 #include "TestFamilies.h"
-
-typedef struct {
-    uint8_t *bytes;
-    size_t length, position;
-} memory;
-
-static OPJ_SIZE_T write_memory(void *source, OPJ_SIZE_T count, void *own) {
-    memory *file = own;
-    if (file->position + count > file->length) {
-        file->length = file->position + count;
-        file->bytes = realloc(file->bytes, file->length);
-    }
-    memcpy(file->bytes + file->position, source, count);
-    file->position += count;
-    return count;
-}
-
-static OPJ_BOOL seek_memory(OPJ_OFF_T position, void *own) {
-    ((memory *)own)->position = (size_t)position;
-    return OPJ_TRUE;
-}
-
-static OPJ_OFF_T skip_memory(OPJ_OFF_T count, void *own) {
-    ((memory *)own)->position += (size_t)count;
-    return count;
-}
 
 uint8_t *ctest_jp2_encode(const ctest_jp2 *file, const uint8_t *pixels, uint32_t width, uint32_t height, size_t *length) {
     opj_image_cmptparm_t sizes[4] = {0};
@@ -79,21 +53,17 @@ uint8_t *ctest_jp2_encode(const ctest_jp2 *file, const uint8_t *pixels, uint32_t
         parameters.res_spec = 1;
         parameters.prcw_init[0] = parameters.prch_init[0] = file->precinct;
     }
-    memory output = {0};
+    memory_file output = ctest_memory_file();
     opj_codec_t *codec = opj_create_compress(OPJ_CODEC_J2K);
-    opj_stream_t *stream = opj_stream_default_create(OPJ_FALSE);
-    opj_stream_set_user_data(stream, &output, NULL);
-    opj_stream_set_write_function(stream, write_memory);
-    opj_stream_set_seek_function(stream, seek_memory);
-    opj_stream_set_skip_function(stream, skip_memory);
+    opj_stream_t *stream = opj_stream_create_default_file_stream(output.path, OPJ_FALSE);
     int is_written = opj_setup_encoder(codec, &parameters, image) && opj_start_compress(codec, image, stream) &&
         opj_encode(codec, stream) && opj_end_compress(codec, stream);
     opj_stream_destroy(stream);
     opj_destroy_codec(codec);
     opj_image_destroy(image);
-    *length = output.length;
-    if (is_written) return output.bytes;
-    free(output.bytes);
+    uint8_t *bytes = ctest_take_bytes(&output, length);
+    if (is_written) return bytes;
+    free(bytes);
     return NULL;
 }
 #endif

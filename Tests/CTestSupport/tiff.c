@@ -3,49 +3,13 @@
 #include <string.h>
 #include <tiffio.h>
 
+#include "MemoryFile.h"
 #include "TestFamilies.h"
 
-typedef struct {
-    uint8_t *bytes;
-    uint64_t length, position;
-} memory;
-
-static tmsize_t read_memory(thandle_t handle, void *target, tmsize_t count) {
-    memory *file = handle;
-    uint64_t left = file->position < file->length ? file->length - file->position : 0;
-    if ((uint64_t)count > left) count = (tmsize_t)left;
-    memcpy(target, file->bytes + file->position, (size_t)count);
-    file->position += (uint64_t)count;
-    return count;
-}
-
-static tmsize_t write_memory(thandle_t handle, void *source, tmsize_t count) {
-    memory *file = handle;
-    uint64_t end = file->position + (uint64_t)count;
-    if (end > file->length) {
-        file->bytes = realloc(file->bytes, end);
-        if (file->position > file->length) memset(file->bytes + file->length, 0, file->position - file->length);
-        file->length = end;
-    }
-    memcpy(file->bytes + file->position, source, (size_t)count);
-    file->position = end;
-    return count;
-}
-
-static toff_t seek_memory(thandle_t handle, toff_t offset, int whence) {
-    memory *file = handle;
-    file->position = offset + (whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file->position : file->length);
-    return file->position;
-}
-
-static int close_memory(thandle_t handle) { return (void)handle, 0; }
-static toff_t size_of_memory(thandle_t handle) { return ((memory *)handle)->length; }
-
 uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_t width, uint32_t height, size_t *length) {
-    memory memory = {0};
     if (!TIFFIsCODECConfigured((uint16_t)file->compression)) return NULL;
-    TIFF *tiff = TIFFClientOpen(
-        "", "w", &memory, read_memory, write_memory, seek_memory, close_memory, size_of_memory, NULL, NULL);
+    memory_file output = ctest_memory_file();
+    TIFF *tiff = TIFFOpen(output.path, "w");
     TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, width);
     TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, height);
     TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, file->bits);
@@ -106,7 +70,6 @@ uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_
     }
     free(part);
     TIFFClose(tiff);
-    *length = memory.length;
-    return memory.bytes;
+    return ctest_take_bytes(&output, length);
 }
 #endif
