@@ -1,4 +1,3 @@
-import LinuxSystem
 import SystemValues
 import Testing
 import WorkerRuntime

@@ -1,4 +1,3 @@
-import IPCProtocol
 import LinuxSystem
 import Testing
 import WorkerProtocol

@@ -1,7 +1,6 @@
 import DiskFiles
 import DiskRecords
 import Glibc
-import IPCProtocol
 import JSONCoding
 import LinuxSystem
 import Testing
@@ -67,7 +66,7 @@ import WorkerProtocol
             let trailer = EntryTrailer(.original(record), created: 1).encoded
             let end = trailer + (try #require(DiskFileFooter(of: trailer))).encoded
             let file = try FileDescriptor.create(at: path)
-            unsafe try end.withUnsafeBytes { unsafe try file.write($0, at: record.bytes) }
+            try file.write(end.span, at: record.bytes)
         }
     }
 

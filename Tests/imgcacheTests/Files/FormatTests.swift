@@ -1,6 +1,5 @@
 import DiskFiles
 import DiskRecords
-import IPCProtocol
 import JSONCoding
 import Testing
 

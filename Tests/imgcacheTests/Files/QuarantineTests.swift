@@ -1,6 +1,5 @@
 import DiskRecords
 import Foundation
-import IPCProtocol
 import Testing
 import WorkerProtocol
 

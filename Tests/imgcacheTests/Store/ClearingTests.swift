@@ -1,8 +1,6 @@
 import DiskRecords
-import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SystemValues
 import Testing
 import WorkerProtocol
 

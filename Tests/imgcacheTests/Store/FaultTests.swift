@@ -1,14 +1,11 @@
 import DiskRecords
 import Glibc
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 import Testing
 import WorkerProtocol
 
 import func TestSupport.run
-
-@testable import imgcache
 
 /// Every call of the file system fails once, or permanently, or is the last one of the process. A surviving process
 /// continues, returns no wrong bytes, and leaves nothing that the next process cannot repair.

@@ -1,4 +1,3 @@
-import IPCProtocol
 import Testing
 
 @testable import imgcache

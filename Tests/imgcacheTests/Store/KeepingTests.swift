@@ -1,5 +1,4 @@
 import DiskRecords
-import IPCProtocol
 import LinuxSystem
 import Testing
 import WorkerProtocol

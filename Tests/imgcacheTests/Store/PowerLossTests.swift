@@ -1,11 +1,7 @@
 import DiskRecords
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 import Testing
-import WorkerProtocol
-
-@testable import imgcache
 
 /// The possible contents of a disk after a power failure without synchronisation: of each file the last version, an
 /// earlier one, zeros of the right length, or nothing; and an index from another moment than the files.

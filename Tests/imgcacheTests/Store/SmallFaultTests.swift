@@ -1,6 +1,5 @@
 import DiskRecords
 import Glibc
-import IPCProtocol
 import SystemValues
 import Testing
 import WorkerProtocol

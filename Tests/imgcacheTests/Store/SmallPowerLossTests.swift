@@ -1,11 +1,8 @@
 import DiskRecords
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 import Testing
 import WorkerProtocol
-
-@testable import imgcache
 
 /// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation,
 /// and of the later ones any part.

@@ -1,8 +1,6 @@
 import DiskRecords
 import Glibc
-import IPCProtocol
 import LinuxSystem
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -145,7 +143,7 @@ import class TestSupport.Mount
         let (filler, page) = (mounted.path + "/filler", [UInt8](repeating: 1, count: 4096))
         #expect(throws: SystemError.self) {
             let file = try FileDescriptor.create(at: filler)
-            for number in 0... { unsafe try page.withUnsafeBytes { unsafe try file.write($0, at: 4096 * number) } }
+            for number in 0... { try file.write(page.span, at: 4096 * number) }
         }
         let next = try CacheProcess(mounted.path)
         try next.waitForState(.full)

@@ -1,6 +1,5 @@
 import DiskRecords
 import HTTPValues
-import IPCProtocol
 import LinuxSystem
 import Testing
 import WorkerProtocol

@@ -12,8 +12,8 @@ import Testing
 import WorkerProtocol
 
 import enum TestSupport.BuiltProducts
-import class TestSupport.TemporaryDirectory
 import struct TestSupport.TestFailure
+import func TestSupport.eventually
 import let TestSupport.patience
 import func TestSupport.patterned
 
@@ -33,11 +33,7 @@ func files(below path: String, _ prefix: String = "") -> [String] {
     return found.sorted()
 }
 
-func contents(of file: FileDescriptor) throws -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: try file.size())
-    let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-    return Array(bytes.prefix(count))
-}
+func contents(of file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
 
 func contents(of path: String) throws -> [UInt8] { try contents(of: try FileDescriptor.open(readingAt: path)) }
 
@@ -45,14 +41,12 @@ func size(of path: String) throws -> Int { try FileDescriptor.open(readingAt: pa
 
 func overwrite(_ path: String, with bytes: [UInt8]) throws {
     let file = try FileDescriptor.create(at: path)
-    unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+    try file.write(bytes.span, at: 0)
 }
 
 /// A sealed memfd of `bytes`.
 func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
-    let buffer = try WritableBuffer(name: "test", size: bytes.count)
-    unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
-    return try buffer.seal().descriptor
+    unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "test").descriptor }
 }
 
 /// An original for tests: its record and its bytes.
@@ -372,14 +366,7 @@ final class CacheProcess {
     }
 }
 
-func eventually(_ condition: () throws -> Bool) throws {
-    let end = Instant.now.adding(milliseconds: Int(patience * 1000))
-    while Instant.now < end {
-        if try condition() { return }
-        pause(milliseconds: 20)
-    }
-    Issue.record("it did not happen in time")
-}
+func eventually(_ isTrue: () throws -> Bool) throws { try TestSupport.eventually("it happens", isTrue) }
 
 func pause(milliseconds: Int) { usleep(UInt32(milliseconds * 1000)) }
 

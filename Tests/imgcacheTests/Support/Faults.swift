@@ -1,6 +1,5 @@
 import DiskRecords
 import Glibc
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 import Testing
