@@ -16,13 +16,7 @@ import time
 
 from browser import Browser
 from samples import SAMPLES
-from setting import PRODUCTS, Setting
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-    print(f"ok: {what}")
+from setting import PRODUCTS, Setting, check, wait_until
 
 
 def equal(got, expected, what):
@@ -95,10 +89,9 @@ def run_load(setting):
 
     def kill(count, program="imgworker"):
         os.kill(setting.workers(program)[0], signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while setting.stats()["workerDeaths"].get("outside", 0) < count:
-            check(time.monotonic() < deadline, "a death is counted")
-            time.sleep(0.05)
+        wait_until(
+            lambda: setting.stats()["workerDeaths"].get("outside", 0) >= count, setting.broker,
+            lambda: "a death is not counted")
 
     # More images than memory holds, twice in turn: each is evicted before it is needed again. These are on disk then.
     for _ in range(2):

@@ -8,22 +8,14 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 from browser import Browser
-from setting import Setting
+from setting import Setting, check, wait_until
 
 OUTPUT = pathlib.Path(os.environ["OUTPUT"])
 SECONDS = int(os.environ.get("SECONDS_OF_LOAD", "25"))
-
-
-def check(condition, what):
-    if not condition:
-        print(f"failed: {what}")
-        sys.exit(1)
-    print(f"ok: {what}")
 
 
 def check_metrics(setting):
@@ -118,10 +110,8 @@ def check_absence(browser, setting):
     check(status == 503 and len(text.splitlines()) == 1, f"health: {text.strip()}")
     setting.start_broker()
     browser.wait("document.getElementById('state').textContent === 'Serving'")
-    deadline = time.monotonic() + 10
-    while setting.read("health") != (200, "ok\n") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    check(setting.read("health") == (200, "ok\n"), "page and health check find the broker again")
+    wait_until(lambda: setting.read("health") == (200, "ok\n"), setting.exporter, lambda: "the health check does not")
+    check(True, "page and health check find the broker again")
 
 
 def main():
@@ -136,9 +126,7 @@ def main():
             # Until the end.
             setting.start_load(600)
             browser = Browser()
-            deadline = time.monotonic() + 20
-            while not setting.workers() and time.monotonic() < deadline:
-                time.sleep(0.1)
+            wait_until(setting.workers, setting.broker, lambda: "no worker is started")
             os.kill(setting.workers()[0], signal.SIGKILL)
             check_page(browser, setting)
             check_metrics(setting)

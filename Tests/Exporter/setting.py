@@ -27,6 +27,12 @@ HOSTS = {
 }
 
 
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+    print(f"ok: {what}")
+
+
 def wait_until(is_done, process, failure):
     """Waits for at most 30 s, while the process runs."""
     deadline = time.monotonic() + 30
