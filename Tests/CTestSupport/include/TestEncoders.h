@@ -20,7 +20,7 @@ typedef enum {
 } ctest_jpeg_kind;
 
 /// Encodes pixels of four bytes as JPEG with `quality` 1 … 100. The fourth byte is ignored, except as black ink. The
-/// caller frees the result; NULL if encoding fails.
+/// caller frees the result.
 uint8_t *ctest_jpeg_encode(
     const uint8_t *pixels, uint32_t width, uint32_t height, ctest_jpeg_kind kind, int quality, size_t *length);
 
