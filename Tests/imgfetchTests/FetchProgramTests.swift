@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import SystemValues
 import Testing
 import WorkerRuntime

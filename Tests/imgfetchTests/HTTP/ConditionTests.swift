@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -104,14 +103,6 @@ private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
         let run = try FetchWorker().run(job(origin.url("/a")))
         #expect(run.body == [1, 2])
         #expect(run.result?.response.etag == "\"v2\"")
-    }
-
-    @Test func `conditions are not sent to the target of a redirect`() throws {
-        let origin = try TestOrigin { request in
-            request.path == "/a" ? .redirect(to: "/b") : .resource([1, 2], etag: tag, for: request)
-        }
-        #expect(try FetchWorker().run(job(origin.url("/a"))).body == [1, 2])
-        #expect(origin.requests.map { $0["If-None-Match"] } == [tag, nil])
     }
 
     @Test func `an unrequested 304 is a failed transfer`() throws {

@@ -3,7 +3,6 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol

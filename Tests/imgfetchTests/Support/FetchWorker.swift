@@ -23,13 +23,10 @@ final class FetchWorker {
         var isMultiplexed: Bool?
     }
 
-    /// The result of a job.
     struct Run {
-        /// The last report.
         var end: FetchReport
         /// The earlier reports: received, expected.
         var progress: [(received: Int, expected: Int?)] = []
-        /// The bodies that began.
         var beginnings: [Beginning] = []
         /// The contents of the body's descriptor at the end.
         var body: [UInt8]
@@ -46,7 +43,6 @@ final class FetchWorker {
         }
         var text: String { String(decoding: body, as: UTF8.self) }
 
-        /// Expects a failure with `code`, whose message contains `text`.
         func expect(
             _ code: ErrorCode, naming text: String = "127.0.0.1", sourceLocation: SourceLocation = #_sourceLocation
         ) {
@@ -112,7 +108,6 @@ final class FetchWorker {
         _ = process.waitForExit(milliseconds: 20_000)
     }
 
-    /// Orders a download. Returns the job's number.
     func start(
         _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
         body: FileDescriptor? = nil
@@ -139,7 +134,7 @@ final class FetchWorker {
         let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"
         let descriptor = try FileDescriptor.create(at: path)
         try FileManager.default.removeItem(atPath: path)
-        try unsafe bytes.withUnsafeBytes { try unsafe descriptor.write($0, at: 0) }
+        try descriptor.write(bytes.span, at: 0)
         return descriptor
     }
 
@@ -148,7 +143,6 @@ final class FetchWorker {
         try channel.flush()
     }
 
-    /// Downloads `url` and waits for the end.
     func run(
         _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
         body: FileDescriptor? = nil
@@ -168,7 +162,6 @@ final class FetchWorker {
         return run.run
     }
 
-    /// Waits for the end of any job.
     func waitForAny() throws -> (job: Int, run: Run) {
         while true {
             let report = try nextReport()
@@ -177,7 +170,7 @@ final class FetchWorker {
             let end = noteBeginning(report)
             let ended = bodies.removeValue(forKey: job)
             let descriptor = try #require(ended)
-            let body = try bytes ?? Self.contents(of: descriptor)
+            let body = try bytes ?? descriptor.read(try descriptor.size(), at: 0)
             return (job, Run(end: end, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [], body: body))
         }
     }
@@ -205,14 +198,12 @@ final class FetchWorker {
         return nil
     }
 
-    /// Waits until a transfer needs a file.
     func waitForFileRequest(of job: Int) throws {
         while !fileRequests.contains(job) {
             if let ended = try note(nextReport()) { throw TestFailure("job \(ended) has ended") }
         }
     }
 
-    /// Sends the file that a transfer needs.
     func sendFile(of job: Int) throws {
         try channel.enqueue(FetchOrder.file(job: job), descriptors: [try #require(bodies[job])])
         try channel.flush()
@@ -231,7 +222,6 @@ final class FetchWorker {
         return .finished(job: job, result)
     }
 
-    /// Waits for the next report, for at most 20 seconds.
     func nextReport() throws -> FetchReport {
         let deadline = Instant.now.adding(milliseconds: 20_000)
         while true {
@@ -245,11 +235,5 @@ final class FetchWorker {
     func waitForExit() throws -> ProcessExit {
         guard let exit = process.waitForExit(milliseconds: 20_000) else { throw TookTooLong() }
         return exit
-    }
-
-    static func contents(of descriptor: FileDescriptor) throws -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: try descriptor.size())
-        let count = unsafe bytes.withUnsafeMutableBytes { unsafe (try? descriptor.read(into: $0, at: 0)) ?? 0 }
-        return Array(bytes.prefix(count))
     }
 }

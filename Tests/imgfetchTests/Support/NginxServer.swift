@@ -17,9 +17,7 @@ final class NginxServer {
         case both
         /// HTTP/1.1 alone.
         case old
-        /// A certificate that has expired.
         case expired
-        /// A certificate for another name.
         case otherName
         /// Ends a connection with GOAWAY after five requests.
         case shortLived

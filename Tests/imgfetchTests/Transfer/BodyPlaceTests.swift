@@ -5,8 +5,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import imgfetch
-
 /// Small bodies come in the frame of their report; others get a file while they are received.
 @Suite(.timeLimit(.minutes(10))) struct BodyPlaceTests {
     private static func bytes(_ count: Int) -> [UInt8] {

@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import TestSupport
 import Testing

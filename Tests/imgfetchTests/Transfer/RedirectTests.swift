@@ -99,6 +99,7 @@ import WorkerProtocol
         #expect(try run("/moved", validatorsOf: "/b").body == [3])
         // What was no redirect is one now.
         #expect(try run("/moved", validatorsOf: nil).body == [3])
+        #expect(origin.requests.suffix(2).map { $0["If-None-Match"] } == ["\"b\"", nil])
         #expect(try run("/elsewhere", validatorsOf: nil).confirmation != nil)
     }
 
