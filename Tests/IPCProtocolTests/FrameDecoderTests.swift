@@ -7,7 +7,6 @@ import Testing
 
 /// Frames and payloads are cut from the stream in the same way however it arrives.
 struct FrameDecoderTests {
-    /// What a stream consists of.
     private enum Piece {
         case frame([UInt8])
         case skipped(Int)
@@ -63,11 +62,6 @@ struct FrameDecoderTests {
         .frame([1]), .frame(Array(repeating: 2, count: 300)), .skipped(5), .frame([3, 3]), .skipped(0), .frame([4]),
         .taken([9, 8, 7, 6]), .taken([5]), .skipped(3), .frame([5, 5, 5]), .taken([]), .frame([6]), .skipped(7),
     ]
-
-    @Test func inOnePush() throws {
-        let bytes = Self.bytes(of: Self.stream)
-        try Self.check(Self.stream, in: [bytes[...]])
-    }
 
     @Test func inPushesOfEverySize() throws {
         let bytes = Self.bytes(of: Self.stream)

@@ -75,7 +75,6 @@ struct FieldsTests {
         return whole
     }()
 
-    /// The members of `full` as text.
     private static let members = [
         ("count", "2"), ("quality", "90"), ("width", "640"), ("expires", "7"), ("title", #""a\"b""#), ("note", "\"ü\""),
         ("final", "false"), ("stale", "true"), ("ratio", "0.25"), ("colour", "\"green\""), ("border", "\"green\""),

@@ -281,16 +281,6 @@ struct JSONScannerTests {
         }
     }
 
-    @Test func `a string is read as it is skipped`() throws {
-        var source = RandomJSON(seed: 5)
-        for _ in 0..<2000 {
-            let text = source.message()
-            guard let value = JSONValue(foundation: text) else { continue }
-            #expect(try JSONValue(reading: text).agrees(with: value))
-            #expect(try skip(text).position <= text.count)
-        }
-    }
-
     @Test(arguments: [
         ("1", 1), ("[]", 1), ("[1,2]", 3), ("{}", 1), ("{\"a\":1}", 3), ("{\"a\":{\"b\":[null]}}", 6),
         ("\"\\n\\u0041\"", 3), ("\"éa漢\"", 3), ("[\"\\\"\",{\"é\":true}]", 7),
