@@ -8,9 +8,7 @@ package struct Golden {
     package static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// A text that differs from its sample.
     package struct Mismatch: Error, CustomStringConvertible {
-        /// The file, and both texts.
         package let description: String
     }
 

@@ -19,7 +19,6 @@ private func probe(_ arguments: [String]) throws -> ProcessExit {
 
 /// The rights of workers, tested from within their sandboxes.
 @Suite(.timeLimit(.minutes(10))) struct SandboxTests {
-    /// Makes `attempt` in the sandbox of `policy`, and returns the probe's exit.
     private func run(_ policy: String, _ attempt: String, _ more: [String] = []) throws -> ProcessExit {
         try probe([policy, attempt] + more)
     }

@@ -219,14 +219,12 @@ struct RecordEnvelopeTests {
         return try #require(bytes)
     }
 
-    /// The parts of a record.
     private struct Content: Equatable {
         let text: [UInt8]
         let body: [UInt8]
         let record: SharedRecord?
     }
 
-    /// Parts a record, and reads its metadata.
     private func content(_ bytes: [UInt8], of key: String? = nil, by secret: [UInt8]? = nil) -> Content? {
         unsafe bytes.withUnsafeBytes { bytes in
             let envelope = RecordEnvelope(key: secret)

@@ -8,7 +8,6 @@ import WorkerProtocol
 @Suite(.timeLimit(.minutes(10))) final class DamageTests: CacheSuite {
     override var directory: String { folder }
 
-    /// Kinds and places of damage.
     enum Damage: CaseIterable {
         case firstByte, lastByteOfBody, trailer, trailerChecksum, trailerLength, version, magic
         case truncated, withoutFooter, empty, longer, zeroes, directory, symbolicLink

@@ -10,7 +10,6 @@ import WorkerProtocol
 
 /// Files that others have put in the place of entries are not served, do no harm, and block nothing.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class ForeignFileTests: CacheSuite {
-    /// The object in an entry's place.
     enum Foreign: CaseIterable {
         case text, symbolicLink, linkToNothing, linkToItself, directory, pipe, socket, device, hardLink, sparse
         case unreadable, otherEntry, olderEntry, sparseEntry

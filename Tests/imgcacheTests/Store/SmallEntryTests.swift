@@ -266,7 +266,6 @@ import WorkerProtocol
         try next.close()
     }
 
-    /// Damage to a file of the database.
     enum Damage: CaseIterable {
         case header, schema, middle, cut, short, empty, logHeader, logMiddle, logGarbage, logCut
 

@@ -19,7 +19,6 @@ import WorkerProtocol
     /// A database's files, by name.
     private typealias Image = [String: [UInt8]]
 
-    /// What a process did.
     private struct History {
         var changes: [FileChange] = []
         /// The keys that were reported as kept, with the length of the log at that time.

@@ -168,7 +168,6 @@ import class TestSupport.Mount
 }
 
 extension Mount {
-    /// Ends what the mount forbids.
     func makeWritable() throws {
         if unsafe mount(nil, path, nil, UInt(MS_BIND) | UInt(MS_REMOUNT), nil) != 0 { throw SystemError("mount") }
     }

@@ -44,7 +44,6 @@ func overwrite(_ path: String, with bytes: [UInt8]) throws {
     try file.write(bytes.span, at: 0)
 }
 
-/// A sealed memfd of `bytes`.
 func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
     unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "test").descriptor }
 }
@@ -67,7 +66,6 @@ struct TestOriginal {
                 contentType: "image/png"))
     }
 
-    /// Its raster with `side` pixels a side.
     func raster(form: String = "10x10-inside-0-rgba8-premultiplied 1", side: Int = 20) -> TestRaster {
         let source = PixelGeometry(width: 640, height: 480)!
         let geometry = PixelGeometry(width: side, height: side)!
@@ -90,7 +88,6 @@ final class CacheProcess {
     let channel: FrameChannel
     let process: ChildProcess
     let directory: String
-    /// The last reported state.
     private(set) var state: DiskReport?
     /// The reported hashes of keys, and whether they are complete.
     private(set) var known: (hashes: Set<UInt64>, isComplete: Bool) = ([], false)
@@ -374,7 +371,6 @@ func makeSymbolicLink(at path: String, to target: String) throws {
     if unsafe symlink(target, path) != 0 { throw SystemError("symlink") }
 }
 
-/// Sets a file's modification time to some hours ago.
 func setModified(_ path: String, hoursAgo hours: Int) throws {
     let time = timespec(tv_sec: WallClock.milliseconds / 1000 - hours * 3600, tv_nsec: 0)
     let times = [time, time]

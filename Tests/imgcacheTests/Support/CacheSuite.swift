@@ -14,7 +14,6 @@ class CacheSuite {
 
     /// The path of the test's directory, which exists.
     var folder: String { temporary.path }
-    /// The path of a cache in it.
     var directory: String { folder + "/cache" }
 
     /// The path of another cache in it, each time.
@@ -49,7 +48,6 @@ extension CacheProcess {
         }
     }
 
-    /// Keeps an original and finds it.
     func store(_ original: TestOriginal, sourceLocation: SourceLocation = #_sourceLocation) throws {
         #expect(try keep(original), sourceLocation: sourceLocation)
         #expect(try has(original), sourceLocation: sourceLocation)

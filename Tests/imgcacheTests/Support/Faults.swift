@@ -28,7 +28,6 @@ struct FileChange {
 
 /// Makes calls of a process's file system fail; see `Tests/FaultInjection`.
 final class Faults {
-    /// The effect on a call.
     enum Kind: Equatable {
         case error(Int32)
         /// The process is killed before the call.
@@ -78,10 +77,8 @@ final class Faults {
             + (logsChanges ? ["FAULT_LOG=\(log)"] : [])
     }
 
-    /// The length of the log of changes.
     var logLength: Int { ((try? FileSystem.status(of: log)) ?? nil)?.size ?? 0 }
 
-    /// The logged changes of files.
     func changes() throws -> [FileChange] {
         let bytes = try contents(of: log)
         var changes: [FileChange] = []
@@ -133,7 +130,6 @@ final class Faults {
     /// Lets no more calls fail, and restarts the count.
     func stop() { plan(.error(EIO), from: 0) }
 
-    /// Moves the process's time of day by some seconds.
     func moveClock(bySeconds seconds: Int) { self[.seconds] = Int64(seconds) }
 }
 
