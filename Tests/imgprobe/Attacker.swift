@@ -141,21 +141,8 @@ struct Attacker {
 
     private func identify(_ job: Int, _ bytes: [UInt8]) throws {
         let words = Self.words(in: bytes)
-        var digest = SHA256.hexadecimalDigest(of: bytes)
-        switch words.first {
-        case "claim": digest = words[1]
-        case "no-digest": return try channel.send(try Frame.ofType("identified"))
-        case "header-unasked": return try refuseHeader(job)
-        default: break
-        }
+        let digest = words.first == "claim" ? words[1] : SHA256.hexadecimalDigest(of: bytes)
         try channel.sendMessage(DecodeReport.identified(job: job, digest: digest))
-    }
-
-    /// Reports a header of bytes that were only to be identified.
-    private func refuseHeader(_ job: Int) throws {
-        let size = PixelGeometry(width: 8, height: 8)!
-        let plan = DecodePlan(header: ImageHeader(format: format, geometry: size), result: size, workingBytes: 0)
-        try channel.sendMessage(DecodeReport.header(job: job, plan))
     }
 
     private mutating func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {

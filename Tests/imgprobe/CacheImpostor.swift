@@ -86,7 +86,6 @@ struct CacheImpostor {
             return try channel.send(Array(message.dropFirst(8)))
         case "giant": record.bytes = 1 << 60
         case "other-key": record.key = String(repeating: "a", count: 64)
-        case "other-digest": record.digest = String(repeating: "a", count: 64)
         case "raster", "bytes-raster":
             let size = PixelGeometry(width: 8, height: 8)!
             let raster = RasterRecord(
