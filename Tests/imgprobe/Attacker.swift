@@ -20,7 +20,6 @@ import WorkerProtocol
 /// Files in its folder change it: `unconfined` (it enters no sandbox), `build` (its contents are the reported build).
 struct Attacker {
     private let channel: FrameChannel
-    /// The format that it reports.
     private let format: ImageFormat
     /// The environment and the open descriptors at the start.
     private let census: String
@@ -35,12 +34,11 @@ struct Attacker {
 
         func size() throws -> Int { try place?.room ?? file.size() }
 
-        func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws {
-            _ = unsafe try file.write(bytes, at: offset + (place?.offset ?? 0))
+        func write(_ bytes: Span<UInt8>, at offset: Int) throws {
+            try file.write(bytes, at: offset + (place?.offset ?? 0))
         }
     }
 
-    /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
         // Workers of this kind are started as programs.
         if arguments.contains("--fork-server") { _exit(2) }
@@ -99,11 +97,7 @@ struct Attacker {
             String.init)
     }
 
-    private static func bytes(of file: FileDescriptor) throws -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: try file.size())
-        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-        return Array(bytes.prefix(count))
-    }
+    private static func bytes(of file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
 
     /// Seals the seals alone: no others can be added, and the bytes can be written.
     private static func sealSeals(of file: FileDescriptor) {
@@ -124,7 +118,7 @@ struct Attacker {
         guard let result = early.job.transform.plan(for: size)?.result else { return try identify(job, bytes) }
         if output.place == nil {
             let pixels = [UInt8](repeating: 1, count: result.bytes)
-            unsafe try pixels.withUnsafeBytes { unsafe try output.write($0, at: 0) }
+            try output.write(pixels.span, at: 0)
             if attack == "early-half-sealed" {
                 Self.sealSeals(of: output.file)
             } else {
@@ -280,9 +274,7 @@ struct Attacker {
         var offset = 0
         while offset < size {
             let count = min(row.count, size - offset)
-            unsafe try row.withUnsafeBytes {
-                unsafe try output.write(UnsafeRawBufferPointer(rebasing: $0[..<count]), at: offset)
-            }
+            try output.write(row.span.extracting(first: count), at: offset)
             offset += count
         }
         try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: size)))
@@ -292,7 +284,8 @@ struct Attacker {
     private mutating func stand(_ job: DecodeJob, before step: String) throws {
         if step != "header" { kept = try begin(job) }
         if let output = kept, step != "filling" {
-            _ = unsafe try [1, 2, 3].withUnsafeBytes { unsafe try output.write($0, at: 0) }
+            let bytes: [UInt8] = [1, 2, 3]
+            try output.write(bytes.span, at: 0)
             if step == "next" { try fill(output, job, with: 1) }
         }
         while true { cprobe_pause(1) }

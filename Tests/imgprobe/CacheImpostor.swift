@@ -18,7 +18,6 @@ struct CacheImpostor {
     /// A socket that takes a minute to close.
     private let lingering: FileDescriptor?
 
-    /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
         let folder = arguments[0].lastIndex(of: "/").map { String(arguments[0][..<$0]) } ?? "."
         if arguments.contains("--parent") { try? CurrentProcess.dieWithParent() }
@@ -75,7 +74,7 @@ struct CacheImpostor {
         case "short": return try send(.foundOriginal(job: job, record), try sealed([1]))
         case "padded":
             let buffer = try WritableBuffer(name: "impostor", size: 1 << 40)
-            unsafe try Self.image.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+            try buffer.descriptor.write(Self.image.span, at: 0)
             return try send(.foundOriginal(job: job, record), try buffer.seal().descriptor)
         case "lingering":
             // The broker has the whole message only when it alone has the file: the last one to close a file is who
@@ -109,9 +108,7 @@ struct CacheImpostor {
     }
 
     private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
-        let buffer = try WritableBuffer(name: "impostor")
-        unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
-        return try buffer.seal().descriptor
+        unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "impostor").descriptor }
     }
 
     private func send(_ report: StoreReport, _ descriptor: FileDescriptor? = nil) throws {

@@ -157,7 +157,6 @@ struct ConformanceDriver {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The JSON text of a reply.
     private func text(_ reply: Reply) -> String {
         String(decoding: reply.encoded()[Frame.headerLength...], as: UTF8.self)
     }

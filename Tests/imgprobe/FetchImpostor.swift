@@ -17,7 +17,6 @@ struct FetchImpostor {
     /// A body that the broker has taken, and that is still open here.
     private var kept: FileDescriptor?
 
-    /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
         if arguments.contains("--parent") { try? CurrentProcess.dieWithParent() }
         cprobe_prepare()
@@ -47,7 +46,7 @@ struct FetchImpostor {
         let words = path.count == 4 ? ["good"] + path.dropFirst() : Array(path)
         let text = Array(words.joined(separator: " ").utf8)
         let now = time(nil) * 1000
-        unsafe try text.withUnsafeBytes { unsafe try body.write($0, at: 0) }
+        try body.write(text.span, at: 0)
         var result = FetchResult(
             bytes: text.count,
             response: ResponseRecord(requestedAt: now, receivedAt: now, cacheControl: "max-age=100000"),

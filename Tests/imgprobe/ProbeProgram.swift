@@ -18,11 +18,9 @@ struct ProbeProgram: WorkerProgram {
     let name = "imgprobe"
     let canFork = true
 
-    /// The lines so far.
     final class Record {
         private(set) var lines: [String] = []
 
-        /// Adds a line about the process as it is now.
         func add(_ hook: String) {
             func text(_ path: String) -> String? { try? FileDescriptor.open(readingAt: path).readToEnd() }
             let score = text("/proc/self/oom_score_adj")?.split(separator: "\n").first ?? "unreadable"

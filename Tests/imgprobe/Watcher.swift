@@ -1,7 +1,5 @@
 internal import Glibc
-internal import IPCProtocol
 internal import ImageBrokerClient
-internal import LinuxSystem
 
 /// A client that requests one image repeatedly and keeps it, while other processes change the image.
 ///

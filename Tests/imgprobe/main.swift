@@ -19,7 +19,6 @@
 
 internal import CProbe
 internal import Glibc
-internal import IPCProtocol
 internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
