@@ -92,29 +92,25 @@ struct AnimationTests {
         #expect(failure(sample.file, .range(beyond))?.code == .badRequest)
     }
 
-    /// Every frame is cropped and processed like an image of its own.
+    /// Every frame is scaled, cropped and processed like an image of its own, without pixels of the frames around it in
+    /// the buffer.
     @Test(arguments: AnimationSample.all) func framesAreProcessedSeparately(_ sample: AnimationSample) throws {
         let shown = sample.shown[0]
         let crop = Crop(x: 1, y: 1, width: shown.width - 2, height: shown.height - 1)
         let edits = Edits(crop: crop, steps: [.blur(sigma: 1), .rotate(degrees: 90), .circle])
-        let transform = { (frames: FrameSelection) in Transform(width: 5, frames: frames, edits: edits) }
-        let all = try Decoded(sample.file, with: transform(.all)).pictures
-        #expect(all.count == sample.shown.count)
-        for (index, frame) in all.enumerated() {
-            #expect(try Decoded(sample.file, for: DecodeJob(transform(.one(index)))).pictures == [frame])
-            let still = DecodeJob(transform(.one(0)))
-            #expect(frame.looksLike(try Decoded(sample.shown[index].png, for: still).pictures[0]), "\(index)")
-        }
-    }
-
-    /// Scaling a frame uses no pixels of the frames around it in the buffer.
-    @Test(arguments: AnimationSample.all) func framesAreScaledSeparately(_ sample: AnimationSample) throws {
-        let all = try Decoded(sample.file, width: 6).pictures
-        #expect(all.count == sample.shown.count)
-        for (index, frame) in all.enumerated() {
-            #expect(try Decoded(sample.file, .one(index), width: 6).pictures == [frame])
-            let alone = try Decoded(sample.shown[index].png, width: 6).pictures
-            #expect(frame.looksLike(alone[0]), "frame \(index)")
+        for transform in [Transform(width: 6, alpha: .straight), Transform(width: 5, edits: edits)] {
+            let job = { (frames: FrameSelection) in
+                var transform = transform
+                transform.frames = frames
+                return DecodeJob(transform)
+            }
+            let all = try Decoded(sample.file, for: job(.all)).pictures
+            #expect(all.count == sample.shown.count)
+            for (index, frame) in all.enumerated() {
+                #expect(try Decoded(sample.file, for: job(.one(index))).pictures == [frame])
+                let alone = try Decoded(sample.shown[index].png, for: job(.one(0))).pictures[0]
+                #expect(frame.looksLike(alone), "frame \(index)")
+            }
         }
     }
 
