@@ -4,8 +4,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-@testable import ImageDecoding
-
 /// Python's imaging library, run in a separate process.
 enum Pillow {
     static let isInstalled: Bool = {
@@ -19,7 +17,7 @@ enum Pillow {
             let (crop, result) = (plan.crop, plan.result)
             return "\(result.width) \(result.height) \(crop.x) \(crop.y) \(crop.x + crop.width) \(crop.y + crop.height)"
         }
-        var pixels = try output(of: script, [filter] + arguments, on: file)[...]
+        var pixels = try output(of: scaling, [filter] + arguments, on: file)[...]
         return plans.map { plan in
             let bytes = Array(pixels.prefix(plan.result.bytes))
             pixels = pixels.dropFirst(plan.result.bytes)
@@ -27,17 +25,12 @@ enum Pillow {
         }
     }
 
-    private static let script = """
-        import os, sys
-        from PIL import Image
-        with open(3, 'r+b', buffering=0, closefd=False) as file:
-            picture = Image.open(file).convert('RGBA').convert('RGBa')
-            os.ftruncate(3, 0)
-            file.seek(0)
-            for plan in sys.argv[2:]:
-                width, height, *box = [float(number) for number in plan.split()]
-                size = (int(width), int(height))
-                file.write(picture.resize(size, getattr(Image, sys.argv[1]), box=box).tobytes())
+    private static let scaling = """
+        picture = picture.convert('RGBA').convert('RGBa')
+        for plan in sys.argv[2:]:
+            width, height, *box = [float(number) for number in plan.split()]
+            size = (int(width), int(height))
+            write(picture.resize(size, getattr(Image, sys.argv[1]), box=box).tobytes())
         """
 
     /// Decodes a file and converts its profile to sRGB with ImageCms; opaque.
@@ -46,17 +39,10 @@ enum Pillow {
     }
 
     private static let conversion = """
-        import io, os
-        from PIL import Image, ImageCms
-        with open(3, 'r+b', buffering=0, closefd=False) as file:
-            picture = Image.open(file)
-            picture.load()
-            profile = ImageCms.ImageCmsProfile(io.BytesIO(picture.info['icc_profile']))
-            if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
-            picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
-            os.ftruncate(3, 0)
-            file.seek(0)
-            file.write(picture.convert('RGBA').tobytes())
+        profile = ImageCms.ImageCmsProfile(io.BytesIO(picture.info['icc_profile']))
+        if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
+        picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
+        write(picture.convert('RGBA').tobytes())
         """
 
     /// Decodes the first image of a file with its orientation applied and its profile converted to sRGB; straight
@@ -68,27 +54,21 @@ enum Pillow {
     }
 
     private static let showing = """
-        import io, os, struct
-        from PIL import Image, ImageCms, ImageOps
-        with open(3, 'r+b', buffering=0, closefd=False) as file:
-            picture = Image.open(file)
-            picture.seek(0)
-            picture.load()
-            profile = picture.info.get('icc_profile')
-            picture = ImageOps.exif_transpose(picture)
-            if picture.mode.startswith('I'):
-                # 16 bits of gray, which convert would cut off above 255.
-                picture = picture.convert('I').point(lambda value: value * (255 / 65535) + 0.5).convert('L')
-            if profile:
-                alpha = picture.convert('RGBA').getchannel('A')
-                if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
-                profile = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-                picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
-                picture.putalpha(alpha)
-            picture = picture.convert('RGBA')
-            os.ftruncate(3, 0)
-            file.seek(0)
-            file.write(struct.pack('<II', *picture.size) + picture.tobytes())
+        picture.seek(0)
+        picture.load()
+        profile = picture.info.get('icc_profile')
+        picture = ImageOps.exif_transpose(picture)
+        if picture.mode.startswith('I'):
+            # 16 bits of gray, which convert would cut off above 255.
+            picture = picture.convert('I').point(lambda value: value * (255 / 65535) + 0.5).convert('L')
+        if profile:
+            alpha = picture.convert('RGBA').getchannel('A')
+            if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
+            profile = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+            picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
+            picture.putalpha(alpha)
+        picture = picture.convert('RGBA')
+        write(struct.pack('<II', *picture.size) + picture.tobytes())
         """
 
     /// Decodes all frames of an animation as Pillow composes them; each has the size of `picture`.
@@ -101,20 +81,26 @@ enum Pillow {
     }
 
     private static let animation = """
-        import io, os
-        from PIL import Image, ImageSequence
-        with open(3, 'r+b', buffering=0, closefd=False) as file:
-            picture = Image.open(io.BytesIO(file.read()))
-            os.ftruncate(3, 0)
-            file.seek(0)
-            for frame in ImageSequence.Iterator(picture):
-                file.write(frame.convert('RGBA').tobytes())
+        for frame in ImageSequence.Iterator(picture):
+            write(frame.convert('RGBA').tobytes())
+        """
+
+    /// Reads the image of a file in memory, whose bytes what is written replaces.
+    private static let beginning = """
+        import io, os, struct, sys
+        from PIL import Image, ImageCms, ImageOps, ImageSequence
+        file = open(3, 'r+b', buffering=0, closefd=False)
+        picture = Image.open(io.BytesIO(file.read()))
+        os.ftruncate(3, 0)
+        file.seek(0)
+        write = file.write
+
         """
 
     /// What a script writes in the place of a file: one memfd carries the file to the process and the pixels back.
     private static func output(of script: String, _ arguments: [String] = [], on file: [UInt8]) throws -> [UInt8] {
         let exchange = try memoryFile(file)
-        try #require(try run(script, arguments, exchange) == .status(0))
+        try #require(try run(beginning + script, arguments, exchange) == .status(0))
         return try contents(of: exchange)
     }
 
