@@ -24,8 +24,7 @@
         }
 
         private static func file(_ count: Int, _ change: (inout TestAVIF) -> Void = { _ in }) throws -> [UInt8] {
-            var avif = TestAVIF()
-            change(&avif)
+            let avif = TestAVIF(change)
             let file = avif.sequence(pictures(count, alpha: avif.hasAlpha))
             try #require(!file.isEmpty)
             return file
@@ -45,9 +44,10 @@
         /// Every frame equals that of libavif, which decodes it after all before it.
         @Test(arguments: [(8, 420, 0), (8, 422, 2), (10, 420, 3), (12, 444, 0), (10, 400, 2)])
         func lossyFrames(_ depth: Int, _ sampling: Int, _ keyInterval: Int) throws {
-            var avif = TestAVIF()
-            (avif.depth, avif.sampling, avif.keyInterval) = (depth, sampling, keyInterval)
-            (avif.matrix, avif.quantizer, avif.hasAlpha, avif.frames) = (6, 30, true, 5)
+            let avif = TestAVIF {
+                ($0.depth, $0.sampling, $0.keyInterval) = (depth, sampling, keyInterval)
+                ($0.matrix, $0.quantizer, $0.hasAlpha, $0.frames) = (6, 30, true, 5)
+            }
             let samples = Self.pictures(5, alpha: true).flatMap { $0.bytes.map { UInt16($0) << (depth - 8) } }
             let bytes = avif.file(width: 37, height: 29, samples)
             let shown = (0..<5).map { TestAVIF.decoded(bytes, width: 37, height: 29, index: $0) }
@@ -125,9 +125,7 @@
                     return SIMD4(UInt8((x + 9 * index) % 256), noise, UInt8(y % 256), alpha ? noise : 255)
                 }
             }
-            var avif = TestAVIF()
-            avif.hasAlpha = alpha
-            let bytes = avif.sequence(pictures)
+            let bytes = TestAVIF { $0.hasAlpha = alpha }.sequence(pictures)
             let worker = try TestWorker(family: .avif)
             let (file, job) = (try sealedFile(bytes), DecodeJob(Transform(frames: .all)))
             let idle = try worker.kilobytes(of: "VmHWM")

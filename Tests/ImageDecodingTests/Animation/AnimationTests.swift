@@ -442,8 +442,7 @@ struct AnimationSample: CustomTestStringConvertible {
             return []
         #else
             let every = TestAnimation.everything(alphas: alphas)
-            var avif = TestAVIF()
-            (avif.hasAlpha, avif.keyInterval) = (true, 3)
+            let avif = TestAVIF { ($0.hasAlpha, $0.keyInterval) = (true, 3) }
             return [AnimationSample("avif-alpha", avif.sequence(every.shown), every, isLikePillow: false)]
         #endif
     }()

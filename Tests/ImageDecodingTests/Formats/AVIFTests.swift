@@ -14,9 +14,7 @@
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 
         private func file(_ picture: TestPicture, _ change: (inout TestAVIF) -> Void = { _ in }) throws -> [UInt8] {
-            var avif = TestAVIF()
-            change(&avif)
-            let file = avif.file(picture)
+            let file = TestAVIF(change).file(picture)
             try #require(!file.isEmpty)
             return file
         }
@@ -81,8 +79,7 @@
         /// Converting band by band interpolates chroma as converting the whole image does.
         @Test(arguments: [420, 422, 444], [8, 10]) func bandsAreSeamless(_ sampling: Int, _ depth: Int) throws {
             let (width, height) = (5000, 61)
-            var avif = TestAVIF()
-            (avif.sampling, avif.depth, avif.matrix, avif.quantizer) = (sampling, depth, 6, 20)
+            let avif = TestAVIF { ($0.sampling, $0.depth, $0.matrix, $0.quantizer) = (sampling, depth, 6, 20) }
             let samples = (0..<width * height * 4).map { UInt16(($0 * 7 + $0 / width * 13) % (1 << depth)) }
             let bytes = avif.file(width: width, height: height, samples)
             #expect(try RowBand.rows(of: #require(PixelGeometry(width: width, height: height))) < height / 2)
@@ -120,8 +117,7 @@
         @Test(arguments: [10, 12]) func `deeper samples are rounded to 8 bits, not truncated`(_ depth: Int) throws {
             let most = 1 << depth - 1
             let samples = (0...most).flatMap { value in [value, most - value, value / 2, most].map { UInt16($0) } }
-            var avif = TestAVIF()
-            (avif.depth, avif.hasAlpha) = (depth, true)
+            let avif = TestAVIF { ($0.depth, $0.hasAlpha) = (depth, true) }
             let width = 64
             let shown = try decode(avif.file(width: width, height: samples.count / 4 / width, samples))
             let rounded = samples.map { UInt8((Double($0) * 255 / Double(most)).rounded()) }
@@ -183,8 +179,7 @@
 
         /// High dynamic range: a document's white and all brighter values become white, and grays below stay in order.
         @Test(arguments: [(16, 594), (18, 767)]) func highDynamicRange(_ transfer: Int, _ white: Int) throws {
-            var avif = TestAVIF()
-            (avif.depth, avif.transfer) = (10, transfer)
+            let avif = TestAVIF { ($0.depth, $0.transfer) = (10, transfer) }
             let samples = (0..<1024).flatMap { value in [UInt16](repeating: UInt16(value), count: 4) }
             let shown = try decode(avif.file(width: 64, height: 16, samples))
             let gray = (0..<1024).map { Int(shown[$0 % 64, $0 / 64].x) }
@@ -249,13 +244,14 @@
 
         @Test func `decodes every kind in a strictly confined worker, which has one thread`() throws {
             let worker = try TestWorker(family: .avif)
-            var kinds = [TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF()]
-            (kinds[0].hasAlpha, kinds[0].isPremultiplied) = (true, true)
-            (kinds[1].depth, kinds[1].sampling, kinds[1].matrix, kinds[1].quantizer) = (10, 420, 6, 30)
-            (kinds[2].depth, kinds[2].sampling, kinds[2].matrix, kinds[2].primaries) = (12, 400, 6, 12)
-            (kinds[3].columns, kinds[3].rows, kinds[3].transfer) = (2, 2, 16)
-            (kinds[4].frames, kinds[4].profile) = (3, TestProfile.rgb(TestProfile.wide, gamma: 2.2))
-            kinds[5].orientation = 7
+            let kinds = [
+                TestAVIF { ($0.hasAlpha, $0.isPremultiplied) = (true, true) },
+                TestAVIF { ($0.depth, $0.sampling, $0.matrix, $0.quantizer) = (10, 420, 6, 30) },
+                TestAVIF { ($0.depth, $0.sampling, $0.matrix, $0.primaries) = (12, 400, 6, 12) },
+                TestAVIF { ($0.columns, $0.rows, $0.transfer) = (2, 2, 16) },
+                TestAVIF { ($0.frames, $0.profile) = (3, TestProfile.rgb(TestProfile.wide, gamma: 2.2)) },
+                TestAVIF { $0.orientation = 7 },
+            ]
             let picture = TestPicture.gradient(width: 512, height: 512, transparent: true)
             for (id, kind) in kinds.enumerated() {
                 _ = try worker.run(DecodeJob(id: id), try sealedFile(kind.file(picture)))
@@ -371,9 +367,10 @@
         }
 
         init(width: Int, height: Int, _ samples: [UInt16], _ change: (inout TestAVIF) -> Void = { _ in }) throws {
-            var avif = TestAVIF()
-            avif.hasAlpha = true
-            change(&avif)
+            let avif = TestAVIF {
+                $0.hasAlpha = true
+                change(&$0)
+            }
             for cell in 0..<4 {
                 let (left, top) = (cell % 2 * width / 2, cell / 2 * height / 2)
                 var part: [UInt16] = []

@@ -38,8 +38,7 @@ struct DamageTests {
                 Sample("WebP, extended", TestExif.inserted(exif, intoWebP: file, width: 45, height: 37, alpha: true)))
         }
         #if !WITHOUT_AVIF
-            var avif = TestAVIF()
-            (avif.hasAlpha, avif.orientation) = (true, 6)
+            let avif = TestAVIF { ($0.hasAlpha, $0.orientation) = (true, 6) }
             samples.append(Sample("AVIF", avif.file(picture)))
         #endif
         #if !WITHOUT_JP2
@@ -130,12 +129,12 @@ struct DamageTests {
             WebPBomb.canvas(80, 80, frame: lossless, frames: 3),
         ]
         #if !WITHOUT_AVIF
-            var (alpha, deep, grid, sequence) = (TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF())
-            alpha.hasAlpha = true
-            (deep.depth, deep.sampling, deep.matrix, deep.quantizer) = (10, 420, 6, 30)
-            (grid.columns, grid.rows, grid.quantizer, grid.matrix) = (2, 1, 40, 6)
-            sequence.frames = 3
-            samples += [alpha, deep, sequence].map { $0.file(picture) }
+            samples += [
+                TestAVIF { $0.hasAlpha = true },
+                TestAVIF { ($0.depth, $0.sampling, $0.matrix, $0.quantizer) = (10, 420, 6, 30) },
+                TestAVIF { $0.frames = 3 },
+            ].map { $0.file(picture) }
+            let grid = TestAVIF { ($0.columns, $0.rows, $0.quantizer, $0.matrix) = (2, 1, 40, 6) }
             samples.append(grid.file(TestPicture.gradient(width: 128, height: 64)))
         #endif
         #if !WITHOUT_JP2

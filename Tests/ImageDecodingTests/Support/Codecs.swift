@@ -169,6 +169,15 @@ extension TestPNG {
     }
 }
 
+#if !WITHOUT_AVIF
+    extension TestAVIF {
+        init(_ change: (inout TestAVIF) -> Void) {
+            self.init()
+            change(&self)
+        }
+    }
+#endif
+
 extension [UInt8] {
     func places(of name: String) -> [Int] { indices.filter { self[$0...].starts(with: name.utf8) } }
 }
