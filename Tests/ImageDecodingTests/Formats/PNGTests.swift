@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Compares every pixel, because PNG is lossless.
 struct PNGTests {
@@ -27,7 +26,6 @@ struct PNGTests {
         (x * 7919 + y * 104_729 + channel * 1_299_709) % (1 << depth)
     }
 
-    /// Returns a sample rounded to 8 bits.
     static func eightBits(_ value: Int, _ depth: Int) -> UInt8 {
         let most = (1 << depth) - 1
         return UInt8((value * 255 + most / 2) / most)
@@ -114,7 +112,7 @@ struct PNGTests {
     @Test func dimensionsAreCheckedFirst() {
         func forged(_ width: Int, _ height: Int) -> [UInt8] {
             var png = TestPNG(width: 1, height: 1, kind: .gray, depth: 8) { _, _ in [0] }
-            png.header.replaceSubrange(0..<8, with: PNGBomb.bigEndian(width) + PNGBomb.bigEndian(height))
+            png.header.replaceSubrange(0..<8, with: TestBoxes.number(width) + TestBoxes.number(height))
             return png.file
         }
         for (width, height) in [(65_535, 65_535), (1 << 16, 1), (1 << 31 - 1, 1 << 31 - 1), (1 << 32 - 1, 1)] {

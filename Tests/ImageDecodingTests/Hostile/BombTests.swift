@@ -7,7 +7,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// For any file, a worker uses at most 1 GiB of memory and 10 s of processor time, and survives.
 ///
@@ -74,7 +73,7 @@ import WorkerProtocol
             PNGBomb.flat(3, 3, .gray, depth: 8, before: [TestPNG.chunk("tRNS", [UInt8](repeating: 0, count: 1 << 20))])
         },
         Bomb("PNG, 2^31 - 1 frames", .tooManyPixels) {
-            let claim = TestPNG.chunk("acTL", PNGBomb.bigEndian(1 << 31 - 1) + PNGBomb.bigEndian(0))
+            let claim = TestPNG.chunk("acTL", TestBoxes.number(1 << 31 - 1) + TestBoxes.number(0))
             return PNGBomb.flat(3, 3, .rgb, depth: 8, before: [claim])
         },
         Bomb("JPEG, 39 MP", width: 9) {
@@ -337,47 +336,27 @@ import WorkerProtocol
 
 /// Returns a sealed memfd with `bytes`, like that of a finished download.
 func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
-    let buffer = try WritableBuffer(name: "test")
-    unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
-    return try buffer.seal().descriptor
+    unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "test").descriptor }
 }
 
 // Small files that demand much memory or time: (nearly) valid as far as a decoder can tell before decoding.
 
-/// Packs bits into bytes like codecs do.
+/// Packs numbers into bytes from the lowest bit on, as deflate and WebP do.
 struct BitWriter {
-    private(set) var bytes: [UInt8] = []
+    private var bytes: [UInt8] = []
     private var (held, count) = (0, 0)
-    private let firstIsHighest: Bool
-    private let stuffs: Bool
-
-    /// Packs from the lowest bit of each byte, as in deflate and WebP.
-    static var lowestFirst: BitWriter { BitWriter(firstIsHighest: false, stuffs: false) }
-    /// Packs from the highest bit of each byte and stuffs a zero after each 0xFF, as in JPEG scans.
-    static var jpeg: BitWriter { BitWriter(firstIsHighest: true, stuffs: true) }
-
-    private init(firstIsHighest: Bool, stuffs: Bool) {
-        self.firstIsHighest = firstIsHighest
-        self.stuffs = stuffs
-    }
 
     mutating func put(_ value: Int, _ bits: Int) {
-        held = firstIsHighest ? held << bits | value : held | value << count
+        held |= value << count
         count += bits
         while count >= 8 {
-            let byte = UInt8(truncatingIfNeeded: firstIsHighest ? held >> (count - 8) : held)
-            bytes.append(byte)
-            if stuffs, byte == 0xFF { bytes.append(0) }
-            count -= 8
-            held = firstIsHighest ? held & (1 << count - 1) : held >> 8
+            bytes.append(UInt8(truncatingIfNeeded: held))
+            (held, count) = (held >> 8, count - 8)
         }
     }
 
-    /// Pads the last byte with ones if `ones`, else zeros, and returns the bytes.
-    mutating func finish(ones: Bool = false) -> [UInt8] {
-        if count > 0 { put(ones ? 1 << (8 - count) - 1 : 0, 8 - count) }
-        return bytes
-    }
+    /// All bytes, the last one filled with zeros.
+    var filled: [UInt8] { bytes + (count > 0 ? [UInt8(truncatingIfNeeded: held)] : []) }
 }
 
 enum PNGBomb {
@@ -390,7 +369,7 @@ enum PNGBomb {
         var png = TestPNG(width: 1, height: 1, kind: kind, depth: depth, interlaced: interlaced) { _, _ in
             [Int](repeating: 0, count: kind.channels)
         }
-        png.header.replaceSubrange(0..<8, with: bigEndian(width) + bigEndian(height))
+        png.header.replaceSubrange(0..<8, with: TestBoxes.number(width) + TestBoxes.number(height))
         if kind == .palette { png.setPalette([[UInt8]](repeating: [1, 2, 3], count: 1 << depth)) }
         png.before += chunks
         let passes =
@@ -406,12 +385,10 @@ enum PNGBomb {
         return png.file
     }
 
-    static func bigEndian(_ value: Int) -> [UInt8] { [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> $0) } }
-
     /// Returns `count` times `byte` (below 144) as a zlib stream of a thousandth of that size (RFC 1951, section
     /// 3.2.6).
     static func deflated(_ byte: Int, _ count: Int) -> [UInt8] {
-        var bits = BitWriter.lowestFirst
+        var bits = BitWriter()
         // Huffman codes are stored with their highest bit first.
         func put(code: Int, _ length: Int) { for bit in (0..<length).reversed() { bits.put(code >> bit & 1, 1) } }
         bits.put(0b011, 3)
@@ -422,13 +399,12 @@ enum PNGBomb {
         for _ in 0..<rest { put(code: 0x30 + byte, 8) }
         put(code: 0, 7)
         let (a, b) = ((1 + byte * count) % 65_521, (count + byte * (count * (count + 1) / 2 % 65_521)) % 65_521)
-        return [0x78, 0x01] + bits.finish() + bigEndian(b << 16 | a)
+        return [0x78, 0x01] + bits.filled + TestBoxes.number(b << 16 | a)
     }
 }
 
 /// JPEG bombs: every block is flat, and one code stands for most of them.
 enum JPEGBomb {
-    /// A scan of these components.
     struct Scan {
         var components: [Int]
         /// The range of coefficients, and the bits of precision before and after.
@@ -444,34 +420,28 @@ enum JPEGBomb {
         _ width: Int, _ height: Int, components: Int, frame: UInt8, scans: [Scan], restarts: Int = 0
     ) -> [UInt8] {
         var file: [UInt8] = [0xFF, 0xD8]
-        file += segment(0xDB, [0] + [UInt8](repeating: 1, count: 64))
+        file += TestJ2K.segment(0xDB, [0] + [UInt8](repeating: 1, count: 64))
         let size = [height, width].flatMap { [UInt8($0 >> 8), UInt8($0 & 255)] }
-        file += segment(
+        file += TestJ2K.segment(
             frame, [8] + size + [UInt8(components)] + (0..<components).flatMap { [UInt8($0 + 1), 0x11, 0] as [UInt8] })
         // DC: code 0 is no difference. AC: code 0 is the end of the block; code 10 ends a run of at least 2^14 blocks.
-        file += segment(0xC4, [0x00, 1] + [UInt8](repeating: 0, count: 15) + [0])
-        file += segment(0xC4, [0x10, 1, 1] + [UInt8](repeating: 0, count: 14) + [0x00, 0xE0])
-        if restarts > 0 { file += segment(0xDD, [UInt8(restarts >> 8), UInt8(restarts & 255)]) }
+        file += TestJ2K.segment(0xC4, [0x00, 1] + [UInt8](repeating: 0, count: 15) + [0])
+        file += TestJ2K.segment(0xC4, [0x10, 1, 1] + [UInt8](repeating: 0, count: 14) + [0x00, 0xE0])
+        if restarts > 0 { file += TestJ2K.segment(0xDD, [UInt8(restarts >> 8), UInt8(restarts & 255)]) }
         for scan in scans {
             let selectors = scan.components.flatMap { [UInt8($0 + 1), 0] as [UInt8] }
             let parameters = [UInt8(scan.first), UInt8(scan.last), UInt8(scan.high << 4 | scan.low)]
-            file += segment(0xDA, [UInt8(scan.components.count)] + selectors + parameters) + scan.data
+            file += TestJ2K.segment(0xDA, [UInt8(scan.components.count)] + selectors + parameters) + scan.data
         }
         return file + [0xFF, 0xD9]
     }
 
-    /// Returns a file with one scan of all components.
     static func oneScan(
         _ width: Int, _ height: Int, components: Int = 1, frame: UInt8 = 0xC0, _ data: [UInt8], restarts: Int = 0
     ) -> [UInt8] {
         file(
             width, height, components: components, frame: frame,
             scans: [Scan(components: Array(0..<components), data: data)], restarts: restarts)
-    }
-
-    private static func segment(_ marker: UInt8, _ payload: [UInt8]) -> [UInt8] {
-        let length = payload.count + 2
-        return [0xFF, marker, UInt8(length >> 8), UInt8(length & 255)] + payload
     }
 
     static func blocks(_ width: Int, _ height: Int) -> Int { (width + 7) / 8 * ((height + 7) / 8) }
@@ -486,12 +456,8 @@ enum JPEGBomb {
         _ width: Int, _ height: Int, components: Int, scans count: Int, isHidden: Bool = false
     ) -> [UInt8] {
         let blocks = blocks(width, height)
-        var bits = BitWriter.jpeg
-        for _ in 0..<(blocks + 32_766) / 32_767 {
-            bits.put(0b10, 2)
-            bits.put((1 << 14) - 1, 14)
-        }
-        let data = bits.finish(ones: true)
+        // Runs of 32,767 blocks: code 10 and 14 ones. A zero is stuffed after 0xFF.
+        let data = repeated([0xBF, 0xFF, 0], (blocks + 32_766) / 32_767)
         var scans = [
             Scan(
                 components: Array(0..<components), last: 0,
@@ -508,8 +474,8 @@ enum JPEGBomb {
 enum WebPBomb {
     /// A canvas with one frame of one pixel.
     static func canvas(_ width: Int, _ height: Int, frame file: [UInt8], frames: Int = 1) -> [UInt8] {
-        let size = littleEndian(width - 1, 3) + littleEndian(height - 1, 3)
-        let frame = chunk("ANMF", littleEndian(0, 6) + littleEndian(0, 6) + [1, 0, 0, 0] + file.dropFirst(12))
+        let size = TestBitmap.bytes(width - 1, 3) + TestBitmap.bytes(height - 1, 3)
+        let frame = chunk("ANMF", TestBitmap.bytes(0, 6) + TestBitmap.bytes(0, 6) + [1, 0, 0, 0] + file.dropFirst(12))
         var body = Array("WEBP".utf8) + chunk("VP8X", [0x12, 0, 0, 0] + size)
         body += chunk("ANIM", [0, 0, 0, 0, 0, 0])
         for _ in 0..<frames { body += frame }
@@ -522,7 +488,7 @@ enum WebPBomb {
         // No transform, no colour cache, no prefix code groups.
         bits.put(0b000, 3)
         for _ in 0..<5 { single(&bits) }
-        return lossless(bits.finish())
+        return lossless(bits.filled)
     }
 
     /// A lossless image with up to 65,536 prefix code groups (the maximum), each with large tables: one for each block
@@ -550,11 +516,11 @@ enum WebPBomb {
         }
         // Pixels: zeros are a green code of 11 bits and three codes of 8.
         let pixels = [UInt8](repeating: 0, count: side * side * 35 / 8 + 1)
-        return lossless(bits.finish() + pixels)
+        return lossless(bits.filled + pixels)
     }
 
     private static func header(_ width: Int, _ height: Int) -> BitWriter {
-        var bits = BitWriter.lowestFirst
+        var bits = BitWriter()
         for (value, count) in [(0x2F, 8), (width - 1, 14), (height - 1, 14), (1, 1), (0, 3)] { bits.put(value, count) }
         return bits
     }
@@ -578,11 +544,7 @@ enum WebPBomb {
 
     private static func lossless(_ data: [UInt8]) -> [UInt8] { chunk("RIFF", Array("WEBP".utf8) + chunk("VP8L", data)) }
 
-    static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
-        Array(name.utf8) + littleEndian(payload.count, 4) + payload + (payload.count % 2 == 1 ? [0] : [])
-    }
-
-    static func littleEndian(_ value: Int, _ bytes: Int) -> [UInt8] {
-        (0..<bytes).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
+    private static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
+        Array(name.utf8) + TestBitmap.bytes(payload.count, 4) + payload + (payload.count % 2 == 1 ? [0] : [])
     }
 }

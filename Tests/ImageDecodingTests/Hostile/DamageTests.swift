@@ -96,7 +96,6 @@ struct DamageTests {
         .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .badRequest,
     ]
 
-    /// The outcome for a file: pixels or an error code.
     private enum Outcome: Equatable {
         case picture([UInt8])
         case failure(ErrorCode)

@@ -25,9 +25,7 @@ struct HeaderTests {
 
     /// Inserts a segment after the first marker of a JPEG.
     static func segment(_ marker: UInt8, _ content: [UInt8], in file: [UInt8]) -> [UInt8] {
-        let length = content.count + 2
-        return Array(file.prefix(2)) + [0xFF, marker, UInt8(length >> 8), UInt8(length & 255)] + content
-            + Array(file.dropFirst(2))
+        file.prefix(2) + TestJ2K.segment(marker, content) + file.dropFirst(2)
     }
 
     private func insertedText(_ text: [UInt8], in png: [UInt8]) -> [UInt8] {
@@ -163,7 +161,7 @@ struct PreviewInFileTests {
         return block + Self.number(0) + thumbnail
     }
 
-    private static func number(_ value: Int) -> [UInt8] { WebPBomb.littleEndian(value, 4) }
+    private static func number(_ value: Int) -> [UInt8] { TestBitmap.bytes(value, 4) }
 
     private static func file(_ exif: [UInt8], _ image: [UInt8] = file) -> [UInt8] {
         TestExif.inserted(exif, intoJPEG: image)
@@ -223,15 +221,11 @@ struct PreviewInFileTests {
             var offset = 0
             var whole: [UInt8] = []
             for _ in 0..<2 {
-                var index =
-                    Array("MPF\0II*\0".utf8) + Self.number(8) + [1, 0, 0x02, 0xB0, 7, 0] + Self.number(32)
-                    + Self.number(26)
-                index +=
-                    Self.number(0) + Self.number(0x030000) + Self.number(Self.file.count) + Self.number(0)
-                    + Self.number(0)
-                index +=
-                    Self.number(type) + Self.number(size ?? preview.count) + Self.number(start ?? offset)
-                    + Self.number(0)
+                let head = Array("MPF\0II*\0".utf8) + Self.number(8) + [1, 0, 0x02, 0xB0, 7, 0]
+                let numbers = [
+                    32, 26, 0, 0x030000, Self.file.count, 0, 0, type, size ?? preview.count, start ?? offset, 0,
+                ]
+                let index = head + numbers.flatMap(Self.number)
                 let main = HeaderTests.segment(0xE2, index, in: Self.file)
                 // Counted from the beginning of the index's TIFF structure.
                 offset = main.count - 10
