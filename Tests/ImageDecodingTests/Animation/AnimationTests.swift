@@ -7,7 +7,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// The composed pixels of each frame.
 struct AnimationTests {
@@ -480,7 +479,6 @@ struct AnimationSample: CustomTestStringConvertible {
     }
 }
 
-/// Returns the error of decoding frames of `file`; nil if it succeeds.
 func failure(
     _ file: [UInt8], _ frames: FrameSelection, maxPixels: Int = 50_000_000, maxSourcePixels: Int = 300_000_000
 ) -> WireError? {

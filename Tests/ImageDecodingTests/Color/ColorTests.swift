@@ -8,7 +8,6 @@ import WorkerProtocol
 
 /// Embedded profiles: images are converted to sRGB.
 struct ColorTests {
-    /// An RGB image with many colours.
     static let colors = TestPicture(width: 64, height: 48) { x, y in
         SIMD4(UInt8(x * 4), UInt8(y * 5), UInt8((x * 7 + y * 3) & 0xFF), 255)
     }

@@ -4,9 +4,6 @@
     import Testing
     import WorkerProtocol
 
-    @testable import ImageDecoding
-    @testable import imgworker_bmp
-
     struct BMPTests {
         private let picture = TestPicture.gradient(width: 13, height: 5)
 

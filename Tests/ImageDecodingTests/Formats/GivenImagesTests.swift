@@ -4,8 +4,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import ImageDecoding
-
 /// Images of other projects, if `shared/images` exists beside this package.
 struct GivenImagesTests {
     /// The folder, searched from the package's parent upwards.

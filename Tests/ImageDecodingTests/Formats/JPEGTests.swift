@@ -7,7 +7,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 struct JPEGTests {
     static let squares = TestPicture.squares(columns: 5, rows: 3, side: 16)
@@ -114,7 +113,6 @@ struct ScanSkippingTests {
         DecodeJob(Transform(width: width, alpha: .straight))
     }
 
-    /// Returns the offsets of the scan headers.
     private func scans(_ file: [UInt8]) -> [Int] { file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) } }
 
     /// Compares with the file without its end marker, of which all scans are read.
@@ -222,12 +220,7 @@ struct PartialDecodingTests {
     }
 
     private func failure(_ file: [UInt8]) -> ErrorCode? {
-        do {
-            _ = try part(file, file.count)
-            return nil
-        } catch {
-            return (error as? WireError)?.code
-        }
+        ImageDecodingTests.failure { try part(file, file.count) }?.code
     }
 
     /// Every twentieth of the file brings the image at least as near to the final one.
@@ -341,7 +334,7 @@ struct PartialDecodingTests {
         let count = file.count * 6 / 10
         let body = try WritableBuffer(name: "test").descriptor
         let written = Array(file.prefix(count)) + [UInt8](repeating: 0xAA, count: 5000)
-        unsafe try written.withUnsafeBytes { unsafe try body.write($0, at: 0) }
+        try body.write(written.span, at: 0)
         let reader = try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)")
         let worker = try TestWorker()
         var job = DecodeJob(Transform(alpha: .straight))

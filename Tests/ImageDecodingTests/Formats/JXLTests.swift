@@ -6,7 +6,6 @@
     import WorkerProtocol
 
     @testable import ImageDecoding
-    @testable import imgworker_jxl
 
     struct JXLTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)

@@ -6,7 +6,6 @@
     import WorkerProtocol
 
     @testable import ImageDecoding
-    @testable import imgworker_svg
 
     struct SVGTests {
         private func document(_ content: String, _ size: String = "width=\"40\" height=\"20\"") -> [UInt8] {

@@ -5,9 +5,6 @@
     import Testing
     import WorkerProtocol
 
-    @testable import ImageDecoding
-    @testable import imgworker_tiff
-
     struct TIFFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)

@@ -8,7 +8,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// The worker as a process behind a socket.
 @Suite(.timeLimit(.minutes(10))) struct WorkerProcessTests {
@@ -24,7 +23,6 @@ import WorkerProtocol
 
     private func next() throws -> DecodeReport { try worker.next() }
 
-    /// The header of the image's file for `job`.
     private func header(_ job: DecodeJob) throws -> ImageHeader { try worker.plan(job, try memoryFile(png)).header }
 
     private func failure(of job: Int) throws -> ErrorCode {
@@ -99,7 +97,6 @@ import WorkerProtocol
         }
     }
 
-    /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
     private func encoded(_ job: DecodeJob) throws -> [UInt8] {
         let (_, result, output) = try worker.run(job, try memoryFile(png))
         return Array(try contents(of: output).prefix(result.bytes))
@@ -155,7 +152,7 @@ import WorkerProtocol
         let places = [ResultPlace(offset: 4096, room: size), ResultPlace(offset: 1 << 20, room: size + 100)]
         let memory = try WritableBuffer.reusable(name: "test", size: 2 << 20)
         let unused = [UInt8](repeating: 0xEE, count: 2 << 20)
-        try unsafe unused.withUnsafeBytes { unsafe try memory.write($0, at: 0) }
+        try memory.write(unused.span, at: 0)
         try order(.memory, [memory])
         let early = EarlyDecode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8)))
         try order(.identify(job: 7, early: early, at: places[0]), [], bytes: png)
@@ -414,7 +411,7 @@ struct ImageSourceTests {
 
     @Test func sealedAndUnsealedMemory() throws {
         let buffer = try WritableBuffer(name: "test")
-        unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+        try buffer.descriptor.write(bytes.span, at: 0)
         #expect(try read(ImageSource(reading: buffer.descriptor)) == bytes)
         let descriptor = buffer.descriptor
         _ = try buffer.seal()

@@ -7,7 +7,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 struct EncodedResultTests {
     private func encoded(

@@ -9,7 +9,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Compares scaled results with the reference computation.
 struct ScalingTests {
@@ -317,7 +316,7 @@ struct ScalingLimitTests {
         let buffer = try WritableBuffer(name: "test")
         let part = [UInt8](repeating: 7, count: 1 << 20)
         for number in 0..<32 {
-            unsafe try part.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: number << 20) }
+            try buffer.descriptor.write(part.span, at: number << 20)
         }
         let file = try buffer.seal().descriptor
         let worker = try TestWorker()

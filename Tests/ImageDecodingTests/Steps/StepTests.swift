@@ -5,7 +5,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Compares processed images with a plain computation.
 struct StepTests {

@@ -6,7 +6,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 extension EncodedImage {
     /// Reads the header of a file of any family.
@@ -35,7 +34,6 @@ func decode(_ file: [UInt8], with transform: Transform) throws -> TestPicture {
     try decode(file, for: DecodeJob(transform))
 }
 
-/// Decodes `file` as the worker does for `job`.
 func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
     let image = try EncodedImage(try ImageSource(copying: file), for: job)
     let geometry = image.plan.result
@@ -110,7 +108,6 @@ func failure(of body: () throws -> some Any) -> WireError? {
     }
 }
 
-/// Returns the error code of decoding `file`; nil if it succeeds.
 func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
     failure { try decode(file, maxPixels: maxPixels) }?.code
 }
@@ -121,7 +118,6 @@ func failure(_ file: [UInt8], with transform: Transform) -> ErrorCode? {
     failure { try decode(file, with: transform) }?.code
 }
 
-/// Expects that decoding `file` fails with a code, and a message that contains `text`.
 func expectFailure(
     _ file: [UInt8], _ code: ErrorCode, naming text: String, for job: DecodeJob = DecodeJob(id: 1),
     sourceLocation: SourceLocation = #_sourceLocation
@@ -144,15 +140,11 @@ func expectDamage(
     }
 }
 
-func contents(of file: FileDescriptor) throws -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: try file.size())
-    let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-    return Array(bytes.prefix(count))
-}
+func contents(of file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
 
 func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     let file = try WritableBuffer(name: "test").descriptor
-    unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+    try file.write(bytes.span, at: 0)
     return file
 }
 
@@ -161,7 +153,6 @@ extension TestPNG.Kind {
 }
 
 extension TestPNG {
-    /// The image with 8 bits a sample.
     init(_ picture: TestPicture, _ kind: Kind = .rgba, interlaced: Bool = false) {
         self.init(
             width: picture.width, height: picture.height, kind: kind, depth: 8, interlaced: interlaced

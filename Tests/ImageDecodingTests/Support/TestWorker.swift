@@ -23,7 +23,6 @@ final class TestWorker {
         try self.init(process, socket: ours)
     }
 
-    /// Waits until a started worker is ready.
     init(_ process: ChildProcess, socket: FileDescriptor) throws {
         self.process = process
         channel = FrameChannel(socket: socket)
@@ -84,21 +83,11 @@ final class TestWorker {
 
     /// Returns a value from its status in kilobytes, such as `VmRSS`, or `VmHWM` for the peak.
     func kilobytes(of name: String) throws -> Int {
-        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/status")
-        var bytes = [UInt8](repeating: 0, count: 8192)
-        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-        let lines = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n")
+        let lines = text(ofFile: "/proc/\(pid)/status").split(separator: "\n")
         let line = try #require(lines.first { $0.hasPrefix(name + ":") })
         return try #require(line.split(whereSeparator: { " \t".contains($0) }).dropFirst().first.flatMap { Int($0) })
     }
 
     /// Returns the processor time used, in milliseconds.
-    func processorTime() throws -> Int {
-        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/stat")
-        let text = try file.readToEnd()
-        // The 12th and 13th field after the name, which is in parentheses, count hundredths of a second.
-        let fields = try #require(text.split(separator: ")").last).split(separator: " ")
-        let ticks = try #require(Int(fields[11])) + #require(Int(fields[12]))
-        return ticks * 10
-    }
+    func processorTime() throws -> Int { try #require(process.processorMilliseconds) }
 }
