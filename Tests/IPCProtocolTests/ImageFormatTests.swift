@@ -396,49 +396,38 @@ struct StoredPixelsTests {
     /// Values just below the limit of their number, as random as possible.
     private static let values = (0..<2000).map { _ in #"1,"",[],{},22,"a",true,"\n", 3 "# }.joined(separator: ",")
 
-    static let frames: [(String, String)] = [
-        ("arrays", get("\"x\":[" + repeated("[],", to: length - 60) + "1]")),
-        ("numbers", get("\"x\":[" + repeated("1e9,", to: length - 60) + "1]")),
-        ("digits", get("\"quality\":1." + repeated("0", to: length - 60))),
-        ("escapes", get("\"x\":\"" + repeated("\\u0041", to: length - 60) + "\"")),
-        ("random characters", get("\"x\":\"" + random(["a", "é", "漢", "\\n"], to: length - 60) + "\"")),
-        ("a string", get("\"x\":\"" + repeated("a", to: length - 60) + "\"")),
-        ("white space", get("\"variant\":" + repeated(" \n", to: length - 90) + "{}")),
-        ("values and white space", get("\"x\":[" + values + repeated(" \n", to: 900_000) + "]")),
-        ("nested values", get("\"variant\":{\"x\":[" + values + "," + repeated("1", to: 900_000) + "]}")),
-        (
-            "escaped names",
-            get((0..<1000).map { "\"\($0)" + repeated("\\u0061", to: 1000) + "\":1" }.joined(separator: ","))
-        ),
-        ("a header of spaces", get("\"headers\":{\"a\":\"" + repeated(" ", to: length - 90) + "\"}")),
-        ("a header's name", get("\"headers\":{\"" + repeated("A", to: length - 90) + "\":\"b\"}")),
-        (
-            "a password",
-            get("\"credentials\":{\"username\":\"\",\"password\":\"" + repeated("a", to: length - 120) + "\"}")
-        ),
-        (
-            "events",
-            "{\"type\":\"subscribe\",\"id\":1,\"events\":[" + repeated("\"failed\",", to: length - 90) + "\"failed\"]}"
-        ),
-        ("buffers", "{\"type\":\"release\",\"buffers\":[" + repeated("900719925474099,", to: 16 * 16_383) + "1]}"),
-        ("many buffers", "{\"type\":\"touch\",\"buffers\":[" + repeated("1,", to: length - 90) + "1]}"),
-        ("URLs", prefetch(repeated("a b", to: 120))),
-        ("URLs, the last invalid", prefetch(repeated("a b", to: 120), "http:")),
-        ("long URLs", prefetch(repeated("a", to: 1000))),
-        ("escaped URLs", prefetch(random(["a", "\\\"", "bcd", "\\/", "<", "   "], to: 110))),
-        ("URLs of hosts in escapes", prefetch(hosts: (0..<999).map { _ in repeated("%61", to: 180) })),
-        (
-            "URLs of international hosts",
-            prefetch(hosts: (0..<999).map { "ü\($0)" + repeated(".éa漢bcdefüx漢", to: 160) })
-        ),
-        (
-            "URLs of an international host",
-            prefetch(hosts: Array(repeating: repeated(".éa漢bcdefüx漢", to: 160), count: 999))
-        ),
-        ("URLs beyond ASCII", prefetch(random(["ab", "é", "bcdef", "漢", " gh "], to: 90))),
+    static let frames: KeyValuePairs<String, String> = [
+        "arrays": get("\"x\":[" + repeated("[],", to: length - 60) + "1]"),
+        "numbers": get("\"x\":[" + repeated("1e9,", to: length - 60) + "1]"),
+        "digits": get("\"quality\":1." + repeated("0", to: length - 60)),
+        "escapes": get("\"x\":\"" + repeated("\\u0041", to: length - 60) + "\""),
+        "random characters": get("\"x\":\"" + random(["a", "é", "漢", "\\n"], to: length - 60) + "\""),
+        "a string": get("\"x\":\"" + repeated("a", to: length - 60) + "\""),
+        "white space": get("\"variant\":" + repeated(" \n", to: length - 90) + "{}"),
+        "values and white space": get("\"x\":[" + values + repeated(" \n", to: 900_000) + "]"),
+        "nested values": get("\"variant\":{\"x\":[" + values + "," + repeated("1", to: 900_000) + "]}"),
+        "escaped names": get(
+            (0..<1000).map { "\"\($0)" + repeated("\\u0061", to: 1000) + "\":1" }.joined(separator: ",")),
+        "a header of spaces": get("\"headers\":{\"a\":\"" + repeated(" ", to: length - 90) + "\"}"),
+        "a header's name": get("\"headers\":{\"" + repeated("A", to: length - 90) + "\":\"b\"}"),
+        "a password": get(
+            "\"credentials\":{\"username\":\"\",\"password\":\"" + repeated("a", to: length - 120) + "\"}"),
+        "events": "{\"type\":\"subscribe\",\"id\":1,\"events\":[" + repeated("\"failed\",", to: length - 90)
+            + "\"failed\"]}",
+        "buffers": "{\"type\":\"release\",\"buffers\":[" + repeated("900719925474099,", to: 16 * 16_383) + "1]}",
+        "many buffers": "{\"type\":\"touch\",\"buffers\":[" + repeated("1,", to: length - 90) + "1]}",
+        "URLs": prefetch(repeated("a b", to: 120)),
+        "URLs, the last invalid": prefetch(repeated("a b", to: 120), "http:"),
+        "long URLs": prefetch(repeated("a", to: 1000)),
+        "escaped URLs": prefetch(random(["a", "\\\"", "bcd", "\\/", "<", "   "], to: 110)),
+        "URLs of hosts in escapes": prefetch(hosts: (0..<999).map { _ in repeated("%61", to: 180) }),
+        "URLs of international hosts": prefetch(hosts: (0..<999).map { "ü\($0)" + repeated(".éa漢bcdefüx漢", to: 160) }),
+        "URLs of an international host": prefetch(
+            hosts: Array(repeating: repeated(".éa漢bcdefüx漢", to: 160), count: 999)),
+        "URLs beyond ASCII": prefetch(random(["ab", "é", "bcdef", "漢", " gh "], to: 90)),
     ]
 
-    @Test(arguments: frames) func aFrameIsReadInTime(name: String, text: String) throws {
+    @Test(arguments: frames.map { ($0.key, $0.value) }) func aFrameIsReadInTime(name: String, text: String) throws {
         let bytes = Array(text.utf8)
         #expect(bytes.count <= Frame.maximumLength)
         // The machine may be busy, but not each time.

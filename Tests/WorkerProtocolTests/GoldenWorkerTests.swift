@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// What the broker and its workers say to each other, in bytes.
 struct GoldenWorkerTests {
-    static let decodeOrders: [(String, DecodeOrder)] = {
+    static let decodeOrders: KeyValuePairs<String, DecodeOrder> = {
         let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
         var encoding = DecodeJob(id: 4, transform: Transform(frames: .one(3)), maxPixels: 1000)
         encoding.encoding = Encoding(.jpeg, quality: 60)
@@ -20,28 +20,25 @@ struct GoldenWorkerTests {
         var pixels = DecodeJob(id: 6, transform: Transform(width: 20), maxPixels: 1000)
         pixels.pixels = StoredPixels(PixelGeometry(width: 300, height: 200)!, stride: 1280, offset: 4096)
         return [
-            ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
-            ("decode-order-decode-encoded", .decode(encoding)),
-            ("decode-order-decode-partial", .decode(partial)),
-            ("decode-order-decode-packed", .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000))),
-            ("decode-order-decode-damaged", .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000))),
-            ("decode-order-decode-pixels", .decode(pixels)),
-            ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
-            ("decode-order-output", .output(job: 1)),
-            ("decode-order-output-place", .output(job: 1, at: ResultPlace(offset: 65_536, room: 4096))),
-            ("decode-order-memory", .memory),
-            ("decode-order-refuse", .refuse(job: 1)),
-            ("decode-order-identify", .identify(job: 4)),
-            (
-                "decode-order-identify-early",
-                .identify(
-                    job: 4, early: EarlyDecode(DecodeJob(id: 4), refused: ["0123456789abcdef", "fedcba9876543210"]))
-            ),
+            "decode-order-decode": .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000)),
+            "decode-order-decode-encoded": .decode(encoding),
+            "decode-order-decode-partial": .decode(partial),
+            "decode-order-decode-packed": .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000)),
+            "decode-order-decode-damaged": .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000)),
+            "decode-order-decode-pixels": .decode(pixels),
+            "decode-order-describe": .decode(DecodeJob(id: 2, purpose: .describe)),
+            "decode-order-output": .output(job: 1),
+            "decode-order-output-place": .output(job: 1, at: ResultPlace(offset: 65_536, room: 4096)),
+            "decode-order-memory": .memory,
+            "decode-order-refuse": .refuse(job: 1),
+            "decode-order-identify": .identify(job: 4),
+            "decode-order-identify-early": .identify(
+                job: 4, early: EarlyDecode(DecodeJob(id: 4), refused: ["0123456789abcdef", "fedcba9876543210"])),
         ]
     }()
 
-    static let decodeReports: [(String, DecodeReport)] = {
-        guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
+    static let decodeReports: KeyValuePairs<String, DecodeReport> = {
+        guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [:] }
         func plan(_ format: ImageFormat, frames: Int = 1, stage: Int? = nil) -> DecodePlan {
             DecodePlan(
                 header: ImageHeader(format: format, geometry: geometry, frameCount: frames), result: geometry,
@@ -54,63 +51,45 @@ struct GoldenWorkerTests {
         var damaged = DecodeResult(bytes: 262_140)
         damaged.damage = "The JPEG file ends before all pixels are decoded."
         return [
-            ("decode-report-ready", .ready(nil, version: nil)),
-            (
-                "decode-report-ready-confined",
-                .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0", build: "0.1.0-0123456789abcdef")
-            ),
-            ("decode-report-header", .header(job: 1, plan(.webp, frames: 6))),
-            ("decode-report-finished", .finished(job: 1, DecodeResult(bytes: 262_140))),
-            ("decode-report-finished-damaged", .finished(job: 1, damaged)),
-            ("decode-report-finished-animation", .finished(job: 1, animated)),
-            ("decode-report-header-partial", .header(job: 1, plan(.jpeg, stage: 3))),
-            ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
-            ("decode-report-identified", .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4))),
-            (
-                "decode-report-identified-early",
-                .identified(
-                    job: 4, digest: String(repeating: "0123456789abcdef", count: 4),
-                    early: EarlyResult(plan(.jpeg), DecodeResult(bytes: geometry.bytes)))
-            ),
-            (
-                "decode-report-identified-foreign",
-                .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4), format: .heif)
-            ),
-            ("decode-report-foreign", .foreign(job: 4, .jxl)),
+            "decode-report-ready": .ready(nil, version: nil),
+            "decode-report-ready-confined": .ready(
+                SandboxReport(seccomp: true, landlock: 7), version: "0.1.0", build: "0.1.0-0123456789abcdef"),
+            "decode-report-header": .header(job: 1, plan(.webp, frames: 6)),
+            "decode-report-finished": .finished(job: 1, DecodeResult(bytes: 262_140)),
+            "decode-report-finished-damaged": .finished(job: 1, damaged),
+            "decode-report-finished-animation": .finished(job: 1, animated),
+            "decode-report-header-partial": .header(job: 1, plan(.jpeg, stage: 3)),
+            "decode-report-failed": .failed(job: 1, WireError(.truncated, "The file ends within its pixels.")),
+            "decode-report-identified": .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4)),
+            "decode-report-identified-early": .identified(
+                job: 4, digest: String(repeating: "0123456789abcdef", count: 4),
+                early: EarlyResult(plan(.jpeg), DecodeResult(bytes: geometry.bytes))),
+            "decode-report-identified-foreign": .identified(
+                job: 4, digest: String(repeating: "0123456789abcdef", count: 4), format: .heif),
+            "decode-report-foreign": .foreign(job: 4, .jxl),
         ]
     }()
 
-    static let fetchOrders: [(String, FetchOrder)] = [
-        (
-            "fetch-order-fetch",
-            .fetch(
-                FetchJob(
-                    id: 1, url: "http://example.org:8080/a.png",
-                    headers: [
-                        HeaderField(name: "accept", value: "image/*"), HeaderField(name: "x-note", value: "\"quoted\""),
-                    ],
-                    credentials: Credentials(username: "reader", password: "secret"), maxBytes: 33_554_432))
-        ),
-        ("fetch-order-fetch-plain", .fetch(FetchJob(id: 2, url: "https://example.org/", maxBytes: 0))),
-        (
-            "fetch-order-fetch-known",
-            .fetch(
-                FetchJob(
-                    id: 3, url: "https://example.org/", maxBytes: 1000,
-                    conditions: RequestConditions(etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT"),
-                    resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", total: 900),
-                    cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true))
-        ),
-        (
-            "fetch-order-fetch-redirected",
-            .fetch(
-                FetchJob(
-                    id: 5, url: "https://example.org/", maxBytes: 1000,
-                    conditions: RequestConditions(etag: "\"1\"", url: "https://example.net:443/a"),
-                    resumption: FetchJob.Resumption(
-                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a")))
-        ),
-        ("fetch-order-stop", .stop(job: 1)), ("fetch-order-file", .file(job: 1)),
+    static let fetchOrders: KeyValuePairs<String, FetchOrder> = [
+        "fetch-order-fetch": .fetch(
+            FetchJob(
+                id: 1, url: "http://example.org:8080/a.png",
+                headers: [
+                    HeaderField(name: "accept", value: "image/*"), HeaderField(name: "x-note", value: "\"quoted\""),
+                ], credentials: Credentials(username: "reader", password: "secret"), maxBytes: 33_554_432)),
+        "fetch-order-fetch-plain": .fetch(FetchJob(id: 2, url: "https://example.org/", maxBytes: 0)),
+        "fetch-order-fetch-known": .fetch(
+            FetchJob(
+                id: 3, url: "https://example.org/", maxBytes: 1000,
+                conditions: RequestConditions(etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT"),
+                resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", total: 900),
+                cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true)),
+        "fetch-order-fetch-redirected": .fetch(
+            FetchJob(
+                id: 5, url: "https://example.org/", maxBytes: 1000,
+                conditions: RequestConditions(etag: "\"1\"", url: "https://example.net:443/a"),
+                resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", url: "https://example.net:443/a"))),
+        "fetch-order-stop": .stop(job: 1), "fetch-order-file": .file(job: 1),
     ]
 
     static let response = ResponseRecord(
@@ -121,62 +100,38 @@ struct GoldenWorkerTests {
         changed: ["example.org\tFALSE\t/\tFALSE\t0\tname\tnew"],
         removed: ["example.org\tFALSE\t/\tFALSE\t0\tname\told"])
 
-    static let fetchReports: [(String, FetchReport)] = [
-        ("fetch-report-ready", .ready(nil, version: nil)),
-        ("fetch-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
-        ("fetch-report-progress", .progress(job: 1, received: 4096, expected: 34_567)),
-        ("fetch-report-progress-unknown", .progress(job: 1, received: 4096, expected: nil)),
-        (
-            "fetch-report-finished",
-            .finished(
-                job: 1,
-                FetchResult(
-                    bytes: 34_567, response: response, remoteAddress: "192.0.2.1", cookies: cookies))
+    static let fetchReports: KeyValuePairs<String, FetchReport> = [
+        "fetch-report-ready": .ready(nil, version: nil),
+        "fetch-report-ready-confined": .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0"),
+        "fetch-report-progress": .progress(job: 1, received: 4096, expected: 34_567),
+        "fetch-report-progress-unknown": .progress(job: 1, received: 4096, expected: nil),
+        "fetch-report-finished": .finished(
+            job: 1, FetchResult(bytes: 34_567, response: response, remoteAddress: "192.0.2.1", cookies: cookies)),
+        "fetch-report-finished-bare": .finished(
+            job: 2,
+            FetchResult(bytes: 0, response: ResponseRecord(requestedAt: 1, receivedAt: 2), remoteAddress: "2001:db8::1")
         ),
-        (
-            "fetch-report-finished-bare",
-            .finished(
-                job: 2,
-                FetchResult(
-                    bytes: 0, response: ResponseRecord(requestedAt: 1, receivedAt: 2), remoteAddress: "2001:db8::1"))
-        ),
-        (
-            "fetch-report-failed",
-            .failed(
-                job: 1,
-                FetchFailure(
-                    WireError(.httpStatus, "example.org answered 404.", httpStatus: 404),
-                    response: ResponseRecord(status: 404, requestedAt: 1, receivedAt: 2, cacheControl: "max-age=5"),
-                    cookies: cookies))
-        ),
-        (
-            "fetch-report-failed-midway",
-            .failed(job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096))
-        ),
-        ("fetch-report-redirected", .redirected(job: 1, to: "https://example.org:443/")),
-        (
-            "fetch-report-responded",
-            .responded(job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567))
-        ),
-        (
-            "fetch-report-responded-multiplexed",
-            .responded(
-                job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567, isMultiplexed: true))
-        ),
-        (
-            "fetch-report-responded-bare",
-            .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), FetchBeginning())
-        ),
-        (
-            "fetch-report-not-modified",
-            .notModified(
-                job: 1,
-                FetchConfirmation(
-                    response: ResponseRecord(status: 304, requestedAt: 1, receivedAt: 2, etag: "\"1\""),
-                    remoteAddress: "192.0.2.1", cookies: cookies))
-        ),
-        ("fetch-report-stopped", .stopped(job: 1, received: 4096)),
-        ("fetch-report-needs-file", .needsFile(job: 1)), ("fetch-report-finished-at-once", atOnce),
+        "fetch-report-failed": .failed(
+            job: 1,
+            FetchFailure(
+                WireError(.httpStatus, "example.org answered 404.", httpStatus: 404),
+                response: ResponseRecord(status: 404, requestedAt: 1, receivedAt: 2, cacheControl: "max-age=5"),
+                cookies: cookies)),
+        "fetch-report-failed-midway": .failed(
+            job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096)),
+        "fetch-report-redirected": .redirected(job: 1, to: "https://example.org:443/"),
+        "fetch-report-responded": .responded(job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567)),
+        "fetch-report-responded-multiplexed": .responded(
+            job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567, isMultiplexed: true)),
+        "fetch-report-responded-bare": .responded(
+            job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), FetchBeginning()),
+        "fetch-report-not-modified": .notModified(
+            job: 1,
+            FetchConfirmation(
+                response: ResponseRecord(status: 304, requestedAt: 1, receivedAt: 2, etag: "\"1\""),
+                remoteAddress: "192.0.2.1", cookies: cookies)),
+        "fetch-report-stopped": .stopped(job: 1, received: 4096),
+        "fetch-report-needs-file": .needsFile(job: 1), "fetch-report-finished-at-once": atOnce,
     ]
 
     /// A body that was received at once.
@@ -240,12 +195,12 @@ struct GoldenWorkerTests {
     }
 
     static let messages: [(String, any WorkerMessage)] = {
-        func erased(_ list: [(String, some WorkerMessage)]) -> [(String, any WorkerMessage)] {
-            list.map { ($0.0, $0.1) }
+        func erased(_ list: KeyValuePairs<String, some WorkerMessage>) -> [(String, any WorkerMessage)] {
+            list.map { ($0.key, $0.value) }
         }
         let orders = erased(decodeOrders) + erased(fetchOrders) + erased(storeOrders) + erased(tierOrders)
         let reports = erased(decodeReports) + erased(fetchReports) + erased(storeReports) + erased(tierReports)
-        let forks = erased([("fork-report-ready", ForkReport.ready), ("fork-report-forked", .forked(pid: 4321))])
+        let forks = erased(["fork-report-ready": ForkReport.ready, "fork-report-forked": .forked(pid: 4321)])
         return orders + reports + forks + [("fork-order-fork", ForkOrder.fork)]
     }()
 
@@ -295,47 +250,44 @@ struct GoldenWorkerTests {
         digest: String(repeating: "b", count: 64), build: "0.1.0-0123456789abcdef", until: 1_795_262_400_000,
         milliseconds: 600_000)
 
-    static var storeOrders: [(String, StoreOrder)] {
-        guard let raster else { return [] }
+    static var storeOrders: KeyValuePairs<String, StoreOrder> {
+        guard let raster else { return [:] }
         return [
-            ("store-order-find", .find(job: 1, keys: [original.key, raster.original], form: raster.form)),
-            ("store-order-find-raster", .find(job: 7, keys: [original.key], form: raster.form, rasterOnly: true)),
-            ("store-order-find-original", .find(job: 2, keys: [original.key], form: nil)),
-            ("store-order-keep-original", .keepOriginal(job: 3, original)),
-            ("store-order-keep-pixels", .keepOriginal(job: 9, storedPixels)),
-            ("store-order-keep-raster", .keepRaster(job: 4, raster)),
-            ("store-order-query", .query(job: 5, keys: [original.key])),
-            ("store-order-touch", .touch(keys: [original.key])), ("store-order-update", .update(original)),
-            ("store-order-forget", .forget(job: 6, url: "http://a/", owner: 1000)),
-            ("store-order-forget-all", .forget(job: 6, url: "http://a/", owner: nil)),
-            ("store-order-clear", .clear(job: 7, olderThanSeconds: 86_400)),
-            ("store-order-clear-all", .clear(job: 8, olderThanSeconds: nil)),
-            ("store-order-quarantine", .quarantine([quarantined])), ("store-order-quarantine-none", .quarantine([])),
-            ("store-order-limit", .limit(originals: 4 << 30, rasters: 1 << 30, maxAgeSeconds: 604_800)),
-            ("store-order-limit-ageless", .limit(originals: 0, rasters: 0, maxAgeSeconds: nil)),
+            "store-order-find": .find(job: 1, keys: [original.key, raster.original], form: raster.form),
+            "store-order-find-raster": .find(job: 7, keys: [original.key], form: raster.form, rasterOnly: true),
+            "store-order-find-original": .find(job: 2, keys: [original.key], form: nil),
+            "store-order-keep-original": .keepOriginal(job: 3, original),
+            "store-order-keep-pixels": .keepOriginal(job: 9, storedPixels),
+            "store-order-keep-raster": .keepRaster(job: 4, raster),
+            "store-order-query": .query(job: 5, keys: [original.key]),
+            "store-order-touch": .touch(keys: [original.key]), "store-order-update": .update(original),
+            "store-order-forget": .forget(job: 6, url: "http://a/", owner: 1000),
+            "store-order-forget-all": .forget(job: 6, url: "http://a/", owner: nil),
+            "store-order-clear": .clear(job: 7, olderThanSeconds: 86_400),
+            "store-order-clear-all": .clear(job: 8, olderThanSeconds: nil),
+            "store-order-quarantine": .quarantine([quarantined]), "store-order-quarantine-none": .quarantine([]),
+            "store-order-limit": .limit(originals: 4 << 30, rasters: 1 << 30, maxAgeSeconds: 604_800),
+            "store-order-limit-ageless": .limit(originals: 0, rasters: 0, maxAgeSeconds: nil),
         ]
     }
 
-    static var storeReports: [(String, StoreReport)] {
-        guard let raster else { return [] }
+    static var storeReports: KeyValuePairs<String, StoreReport> {
+        guard let raster else { return [:] }
         return [
-            ("store-report-ready", .ready(nil, version: nil)),
-            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
-            (
-                "store-report-state",
-                .state(
-                    DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000, mayHaveOwned: true))
-            ),
-            ("store-report-found-original", .foundOriginal(job: 1, original)),
-            ("store-report-found-raster", .foundRaster(job: 1, original, raster)),
-            ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, original)),
-            ("store-report-queried-missing", .queried(job: 5, nil)),
-            ("store-report-cleared", .cleared(job: 8, removed: 3, bytes: 5000)),
-            ("store-report-kept", .kept(jobs: [3, 5])), ("store-report-not-kept", .notKept(jobs: [4])),
-            ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
-            ("store-report-quarantine", .quarantine([quarantined])),
-            ("store-report-known", .known(hashes: [0, 0x0123_4567_89ab_cdef, .max], isComplete: false)),
-            ("store-report-known-complete", .known(hashes: [], isComplete: true)),
+            "store-report-ready": .ready(nil, version: nil),
+            "store-report-ready-confined": .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0"),
+            "store-report-state": .state(
+                DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000, mayHaveOwned: true)),
+            "store-report-found-original": .foundOriginal(job: 1, original),
+            "store-report-found-raster": .foundRaster(job: 1, original, raster),
+            "store-report-missing": .missing(job: 2), "store-report-queried": .queried(job: 5, original),
+            "store-report-queried-missing": .queried(job: 5, nil),
+            "store-report-cleared": .cleared(job: 8, removed: 3, bytes: 5000),
+            "store-report-kept": .kept(jobs: [3, 5]), "store-report-not-kept": .notKept(jobs: [4]),
+            "store-report-forgotten": .forgotten(job: 6, keys: [original.key]),
+            "store-report-quarantine": .quarantine([quarantined]),
+            "store-report-known": .known(hashes: [0, 0x0123_4567_89ab_cdef, .max], isComplete: false),
+            "store-report-known-complete": .known(hashes: [], isComplete: true),
         ]
     }
 
@@ -346,37 +298,37 @@ struct GoldenWorkerTests {
             expires: 1_795_262_400_000)
     }
 
-    static var tierOrders: [(String, TierOrder)] {
+    static var tierOrders: KeyValuePairs<String, TierOrder> {
         let failure = SharedRecord(key: original.key, .failure(status: 404), expires: 1_795_262_400_000)
         let unshared = SharedRecord(key: original.key, .unshared, expires: 1_795_262_400_000)
-        guard let raster else { return [] }
+        guard let raster else { return [:] }
         let variant = SharedRecord(key: original.key, .variant(raster), expires: 1_795_262_400_000)
         return [
-            ("tier-order-find", .find(job: 1, key: original.key, token: "a-1")),
-            ("tier-order-find-only", .find(job: 1, key: original.key, token: nil)),
-            ("tier-order-renew", .renew(key: original.key, token: "a-1")),
-            ("tier-order-release", .release(key: original.key, token: "a-1")),
-            ("tier-order-keep", .keep(job: 2, sharedRecord, token: "a-1")),
-            ("tier-order-keep-variant", .keep(job: 2, variant, token: nil)),
-            ("tier-order-note-failure", .note(job: 3, failure, token: nil)),
-            ("tier-order-note-unshared", .note(job: 4, unshared, token: "a-1")),
-            ("tier-order-remove", .remove(keys: [original.key])), ("tier-order-reject", .reject(key: original.key)),
+            "tier-order-find": .find(job: 1, key: original.key, token: "a-1"),
+            "tier-order-find-only": .find(job: 1, key: original.key, token: nil),
+            "tier-order-renew": .renew(key: original.key, token: "a-1"),
+            "tier-order-release": .release(key: original.key, token: "a-1"),
+            "tier-order-keep": .keep(job: 2, sharedRecord, token: "a-1"),
+            "tier-order-keep-variant": .keep(job: 2, variant, token: nil),
+            "tier-order-note-failure": .note(job: 3, failure, token: nil),
+            "tier-order-note-unshared": .note(job: 4, unshared, token: "a-1"),
+            "tier-order-remove": .remove(keys: [original.key]), "tier-order-reject": .reject(key: original.key),
         ]
     }
 
-    static var tierReports: [(String, TierReport)] {
+    static var tierReports: KeyValuePairs<String, TierReport> {
         var server = StatsReport.SharedServer()
         (server.name, server.state) = ("cache1:11211", "ejected")
         (server.share, server.hits, server.misses) = (500, 9, 4)
         (server.writes, server.rejected, server.failures) = (3, 1, 2)
         (server.bytesRead, server.bytesWritten) = (8000, 3000)
         return [
-            ("tier-report-ready", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
-            ("tier-report-found-small", .foundSmall(job: 1, metadata: 500)),
-            ("tier-report-found", .found(job: 1, sharedRecord)), ("tier-report-noted", .noted(job: 1, sharedRecord)),
-            ("tier-report-leased", .leased(job: 1)), ("tier-report-busy", .busy(job: 1)),
-            ("tier-report-unavailable", .unavailable(job: 1)), ("tier-report-kept", .kept(job: 2, isKept: true)),
-            ("tier-report-servers", .servers([server])),
+            "tier-report-ready": .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0"),
+            "tier-report-found-small": .foundSmall(job: 1, metadata: 500),
+            "tier-report-found": .found(job: 1, sharedRecord), "tier-report-noted": .noted(job: 1, sharedRecord),
+            "tier-report-leased": .leased(job: 1), "tier-report-busy": .busy(job: 1),
+            "tier-report-unavailable": .unavailable(job: 1), "tier-report-kept": .kept(job: 2, isKept: true),
+            "tier-report-servers": .servers([server]),
         ]
     }
 

@@ -196,7 +196,7 @@ struct RandomBytesTests {
     @Test(arguments: 210..<214)
     func damagedMessagesDoNotCrashTheReader(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
-        let frames = try GoldenWorkerTests.decodeReports.map { try $0.1.encoded() }
+        let frames = try GoldenWorkerTests.decodeReports.map { try $0.value.encoded() }
         for frame in frames {
             let whole = Array(frame.dropFirst(Frame.headerLength))
             for count in whole.indices {
