@@ -49,15 +49,11 @@ import Testing
 
     private func memory(_ bytes: [UInt8]) throws -> FileDescriptor {
         let file = try WritableBuffer(name: "test").descriptor
-        unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+        try file.write(bytes.span, at: 0)
         return file
     }
 
-    private func contents(_ file: FileDescriptor) throws -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: try file.size())
-        _ = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-        return bytes
-    }
+    private func contents(_ file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
 
     @Test(arguments: [false, true]) func descriptorsGoWithTheirFrames(_ isTight: Bool) throws {
         if isTight { shrinkBuffers() }
@@ -160,7 +156,6 @@ import Testing
         #expect(here.takeSentPayloads() == [])
     }
 
-    /// The unread bytes.
     private func drain() throws -> [UInt8] {
         var all: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)

@@ -23,7 +23,7 @@ func failure(_ body: () throws -> Void) -> Int32 {
 struct SealedBufferTests {
     private func buffer(_ bytes: [UInt8], size: Int? = nil) throws -> SealedBuffer {
         let buffer = try WritableBuffer(name: "test", size: size)
-        unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+        try buffer.descriptor.write(bytes.span, at: 0)
         return try buffer.seal()
     }
 
@@ -32,8 +32,8 @@ struct SealedBufferTests {
         #expect(sealed.size == 4)
         let descriptor = sealed.descriptor
         let byte: [UInt8] = [9]
-        #expect(failure { unsafe try byte.withUnsafeBytes { unsafe try descriptor.write($0, at: 0) } } == EPERM)
-        #expect(failure { unsafe try byte.withUnsafeBytes { unsafe try descriptor.write($0, at: 4) } } == EPERM)
+        #expect(failure { try descriptor.write(byte.span, at: 0) } == EPERM)
+        #expect(failure { try descriptor.write(byte.span, at: 4) } == EPERM)
         #expect(failure { try descriptor.truncate(to: 0) } == EPERM)
         #expect(failure { try descriptor.truncate(to: 8) } == EPERM)
         let address = unsafe mmap(nil, 4, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.raw, 0)
@@ -47,7 +47,7 @@ struct SealedBufferTests {
         #expect(failure { try descriptor.truncate(to: 99) } == EPERM)
         #expect(failure { try descriptor.truncate(to: 101) } == EPERM)
         let bytes = [UInt8](repeating: 7, count: 101)
-        #expect(failure { unsafe try bytes.withUnsafeBytes { unsafe try descriptor.write($0, at: 0) } } != 0)
+        #expect(failure { try descriptor.write(bytes.span, at: 0) } != 0)
         #expect(try descriptor.size() == 100)
         #expect(try buffer.seal().size == 100)
     }
@@ -178,7 +178,6 @@ struct SHA256Tests {
 
 /// The page from which clients read the validity of their images.
 @Suite(.timeLimit(.minutes(10))) struct ValidityPageTests {
-    /// The state shared with the page's thread.
     private final class Shared: @unchecked Sendable {
         let made = DispatchSemaphore(value: 0)
         let mayEnd = DispatchSemaphore(value: 0)
@@ -269,19 +268,18 @@ struct SHA256Tests {
     @Test func impostorsAreRejected() throws {
         let (page, end) = try page(slots: 8)
         defer { end() }
-        var sound = [UInt8](repeating: 0, count: try page.descriptor.size())
-        _ = unsafe try sound.withUnsafeMutableBytes { unsafe try page.descriptor.read(into: $0, at: 0) }
+        let sound = try page.descriptor.read(try page.descriptor.size(), at: 0)
         func isBelieved(_ bytes: [UInt8], isSealed: Bool = true) throws -> Bool {
             let copy = try WritableBuffer(name: "test")
             let file = copy.descriptor
-            unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+            try file.write(bytes.span, at: 0)
             if isSealed { _ = try copy.seal() }
             return (try? ValidityView(verifying: file, slots: 8))?.isKnown == true
         }
         #expect(try isBelieved(sound))
         #expect(try !isBelieved(sound, isSealed: false))
         let writable = try WritableBuffer(name: "test", size: sound.count).descriptor
-        unsafe try sound.withUnsafeBytes { unsafe try writable.write($0, at: 0) }
+        try writable.write(sound.span, at: 0)
         #expect(throws: SystemError.self) { try ValidityView(verifying: writable, slots: 8) }
         for place in 0..<12 {
             var other = sound
