@@ -1,11 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// HTTP caching: modes, revalidation, stale answers and private entries.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CachingTests {
     private static func tagged(

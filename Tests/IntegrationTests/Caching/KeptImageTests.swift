@@ -1,13 +1,4 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
 import Synchronization
-import SystemValues
-import TestSupport
-import Testing
 
 /// Clients that keep images and serve hits without asking the broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct KeptImageTests {

@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The memory budget: eviction, leases, and images larger than it.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct MemoryTests {
     // 64 KiB of pixels, and as much PNG.

@@ -1,11 +1,4 @@
-import Glibc
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
 import Synchronization
-import TestSupport
-import Testing
 
 /// A broker on a machine that is suspended and resumes. The suspension is simulated by its clock since boot, which then
 /// is ahead of the monotonic one; the kernel's notice, which wakes the broker, is not.

@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import TestSupport
-import Testing
-
 /// No system call of a client can change a buffer that it received.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SealTests {
     @Test(arguments: ["", #""as":"original""#]) func receivedBuffersCannotBeChanged(_ members: String) throws {

@@ -1,10 +1,4 @@
 import CTestSupport
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
 
 /// Small images in segments, as clients receive them.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SegmentTests {

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Small images that are in no cache, many at a time.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SmallImageTests {
     private static let release = BuiltProducts.package + "/.build/release"

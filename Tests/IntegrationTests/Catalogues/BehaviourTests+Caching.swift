@@ -1,12 +1,3 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Memory and disk caching: behaviours 18 to 23.
 extension BehaviourTests {
     @Test func variantIsDecodedFromTheCachedOriginal() throws {

@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Decoded images, and resources after requests: behaviours 24 and 25.
 extension BehaviourTests {
     /// Starts a broker and an origin that serves `file` at /a.

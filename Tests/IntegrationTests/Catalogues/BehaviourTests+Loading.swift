@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Loading from the origin: behaviours 11 to 17.
 extension BehaviourTests {
     @Test(arguments: [true, false]) func oversizeBodyIsAborted(_ lengthIsKnown: Bool) throws {

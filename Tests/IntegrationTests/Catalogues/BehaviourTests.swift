@@ -1,12 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 // Behaviours that in-process image loaders have, and that a broker must have too. Each has a test with a broker and an
 // origin, here or in the suite that is named; details are tested in the suites of the components.
 //

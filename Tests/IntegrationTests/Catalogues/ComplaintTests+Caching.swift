@@ -1,13 +1,3 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Caching, sharing and cancellation: complaints 8 to 16.
 extension ComplaintTests {
     // MARK: 8 to 10: cached entries

@@ -1,12 +1,4 @@
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
 import Synchronization
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 // Frequent complaints about in-process image loaders, each with the tests that show that a broker has no such fault.
 // Numbers from 8 on are in ComplaintTests+Caching.swift.

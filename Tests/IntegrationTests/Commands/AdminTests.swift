@@ -1,12 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Requests of administrators, prefetching and events.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct AdminTests {
     private static func setting(_ arguments: [String] = []) throws -> Setting {

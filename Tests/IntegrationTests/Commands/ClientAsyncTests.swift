@@ -1,14 +1,3 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(5))) struct ClientAsyncTests {
     private func code(_ body: () async throws -> Void) async -> ErrorCode? {
         do { try await body() } catch ClientError.refused(let error) { return error.code } catch {}

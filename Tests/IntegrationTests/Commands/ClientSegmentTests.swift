@@ -1,12 +1,4 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
 import IPCTransport
-import ImageBrokerClient
-import LinuxSystem
-import SharedCache
-import TestSupport
-import Testing
 
 /// Lets a segment be mapped for reading alone from now on. 1033 is F_ADD_SEALS.
 private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {

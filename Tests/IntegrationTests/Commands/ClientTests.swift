@@ -1,14 +1,4 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SharedCache
 import Synchronization
-import SystemValues
-import TestSupport
-import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ClientTests {
     /// A thread that loads an image from its origin again and again, until it is stopped or the broker exits.

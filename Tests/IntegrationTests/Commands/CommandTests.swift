@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The command line: exit codes, output and files.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
     /// The words of each line are separated by spaces; after one at the end there is an empty word.

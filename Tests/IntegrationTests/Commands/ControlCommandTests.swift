@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ControlCommandTests {
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
         try setting.broker.run(["ctl"] + words)

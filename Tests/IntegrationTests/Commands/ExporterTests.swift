@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
     /// The metric of each figure, by the names that `stats` and Prometheus have for it.
     private static let figures = [

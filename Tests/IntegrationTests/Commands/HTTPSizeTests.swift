@@ -1,8 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// The sizes and parts of images that `imgbroker http` makes.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HTTPSizeTests {
     /// An image in which each pixel has the colour of its place.
@@ -73,10 +68,10 @@ import Testing
     func `gravities to the pixel`(name: String, left: Int, top: Int) throws {
         // A box of the image's height or width is cropped in one direction only.
         let upright = try result("rs:fill:40:100/g:\(name)")
-        #expect([upright.width, upright.height] == [40, 100])
+        #expect((upright.width, upright.height) == (40, 100))
         #expect(upright[0, 0] == SIMD4(UInt8(left), 0, 77, 255) && upright[39, 99][1] == 99)
         let wide = try result("rs:fill:200:40/g:\(name)")
-        #expect([wide.width, wide.height] == [200, 40])
+        #expect((wide.width, wide.height) == (200, 40))
         #expect(wide[0, 0] == SIMD4(0, UInt8(top), 77, 255) && wide[199, 39][0] == 199)
     }
 
@@ -94,7 +89,7 @@ import Testing
         ])
         func `vector images fill the box`(options: String, width: Int, height: Int) throws {
             let result = try result(options, of: "/drawing")
-            #expect([result.width, result.height] == [width, height])
+            #expect((result.width, result.height) == (width, height))
         }
 
         @Test(arguments: [

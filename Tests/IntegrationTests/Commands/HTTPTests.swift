@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HTTPTests {
     private typealias Server = RunningImageServer
     /// The longest body in these tests.

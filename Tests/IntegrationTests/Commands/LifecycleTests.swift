@@ -1,11 +1,4 @@
 import CTestSupport
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
 
 /// Start-up and shutdown, and what remains afterwards.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LifecycleTests {

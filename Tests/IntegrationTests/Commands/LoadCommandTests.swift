@@ -1,12 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Load options of `get`, and the broker's flags that affect them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LoadCommandTests {
     private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
     @Test func `normal traffic leaves no line above debug`() throws {
         let setting = try Setting(["--log-level", "info"]) { _ in png(tile(1)) }

@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import TestSupport
-import Testing
-
 /// The client library with a broker that does not follow the protocol.
 @Suite(.blocking, .timeLimit(.minutes(1))) struct LyingBrokerTests {
     /// A socket whose first connection gets these bytes for its first ones.

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Where commands write: files of any kind, and a standard output that takes nothing.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct OutputTests {
     private let directory: TemporaryDirectory

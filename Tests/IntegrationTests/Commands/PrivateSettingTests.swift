@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Settings whose values are in files of their own: root certificates, and the password for a proxy.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PrivateSettingTests {
     private let directory: TemporaryDirectory

@@ -1,12 +1,3 @@
-import Foundation
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The programs' libraries, threads, descriptors, sandbox and failures.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgramTests {
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))

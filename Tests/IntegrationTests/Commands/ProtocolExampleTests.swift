@@ -1,10 +1,3 @@
-import Foundation
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The example of docs/protocol.md.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProtocolExampleTests {
     private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }

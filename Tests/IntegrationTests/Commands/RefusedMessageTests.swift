@@ -1,7 +1,3 @@
-import Foundation
-import TestSupport
-import Testing
-
 /// The client library while the kernel refuses to send descriptors, because too many of the user are in flight or it
 /// lacks memory. The socket is writable meanwhile.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct RefusedMessageTests {

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Settings that change while the broker runs.
 @Suite(.blocking, .timeLimit(.minutes(10))) final class ReloadTests {
     private let directory: TemporaryDirectory

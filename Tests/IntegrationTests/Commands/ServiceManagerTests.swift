@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import SystemValues
-import TestSupport
-import Testing
-
 /// The broker under a service manager: a socket that is handed over, readiness, and signs of life.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct ServiceManagerTests {
     /// Stands in for the service manager's end of `NOTIFY_SOCKET`.

@@ -1,9 +1,4 @@
 import BrokerHarness
-import Foundation
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
 
 /// `get` with lists of sources, with the terminal, and as a thumbnailer of file managers.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SourceListTests {

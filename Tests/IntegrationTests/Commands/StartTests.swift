@@ -1,12 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves
 /// alone.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StartTests {

@@ -1,9 +1,3 @@
-import Foundation
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// `imgbroker store`: encoded images and rows of pixels from files and standard input.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreCommandTests {
     private static let url = "http://stored.example/a"

@@ -1,12 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Failing file operations in any process: requests get the right image or an error with a code, and no resource is
 /// lost.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskFaultTests {

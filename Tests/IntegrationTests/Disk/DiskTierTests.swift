@@ -1,14 +1,3 @@
-import Foundation
-import Glibc
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Entries on disk after restarts, kills and damage.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskTierTests {
     private func isThumbnail(_ picture: TestPicture, of number: Int) -> Bool {

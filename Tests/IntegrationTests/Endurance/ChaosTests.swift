@@ -1,11 +1,4 @@
 import Digests
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
 
 /// Workers of every kind are killed continually while clients send requests of all kinds: answers are late, and never
 /// wrong.

@@ -1,13 +1,4 @@
 import CTestSupport
-import Foundation
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
 
 /// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while
 /// another user loads images. `make test-hostile` runs it with the release build, for IMGBROKER_HOSTILE_SECONDS

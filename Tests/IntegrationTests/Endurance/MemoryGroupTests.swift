@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// A broker whose control group has less memory than it would take.
 @Suite(.blocking, .timeLimit(.minutes(10)), .enabled(if: ControlGroup.isPossible)) struct MemoryGroupTests {
     /// Forms of large images, of which 30 fill the memory: not scaled, because that takes long without optimization.

@@ -1,10 +1,3 @@
-import Glibc
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Many requests of all kinds from many connections; afterwards no resource of them remains.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SoakTests {
     private static let requests = 20_000

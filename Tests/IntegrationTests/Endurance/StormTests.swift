@@ -1,10 +1,3 @@
-import Glibc
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// All operations and worker deaths at once, in an order that a seed determines.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StormTests {
     private final class Guest {

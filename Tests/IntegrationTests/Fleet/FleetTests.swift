@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Several brokers with one shared tier: the origin is asked once, and nothing fails or waits for long because of the
 /// tier.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FleetTests {

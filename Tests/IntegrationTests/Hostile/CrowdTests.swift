@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Many clients, slow clients, and few descriptors.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CrowdTests {
     @Test func slowReaderGetsEverything() throws {

@@ -1,11 +1,4 @@
 import CTestSupport
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
 
 /// Descriptors whose closing takes as long as their sender likes: other clients are served meanwhile, and nothing is
 /// left behind. `ForeignDescriptorTimingTests` has the tests of the time.

@@ -1,14 +1,3 @@
-import Glibc
-import HTTPValues
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 /// Clients that use up a resource: others are still served.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct GreedyClientTests {
     private static let isRoot = geteuid() == 0

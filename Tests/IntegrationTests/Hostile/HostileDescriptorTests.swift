@@ -1,12 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 /// Uploads by descriptors of every kind.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HostileDescriptorTests {
     private let setting: Setting

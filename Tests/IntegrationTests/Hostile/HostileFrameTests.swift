@@ -1,12 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 /// A broker that gets generated frames of one user, malformed in many ways, while another client loads an image.
 private final class MalformedFrames {
     /// The id of a round's last message, which no other message has.

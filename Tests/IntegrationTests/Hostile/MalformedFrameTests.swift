@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import TestSupport
-import Testing
-
 /// Bytes that are not valid messages.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct MalformedFrameTests {
     /// The state of a connection after a malformed frame.

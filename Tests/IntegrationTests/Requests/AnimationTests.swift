@@ -1,10 +1,3 @@
-import Glibc
-import IPCProtocol
-import ImageBrokerClient
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// Animations: all frames in one buffer, or a single frame.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct AnimationTests {
     private static let animation: TestAnimation = {

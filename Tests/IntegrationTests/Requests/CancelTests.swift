@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Requests that end early: cancelled, disconnected or timed out.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CancelTests {
     private let setting: Setting

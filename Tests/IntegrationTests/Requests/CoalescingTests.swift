@@ -1,10 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Concurrent requests for one image share a download and a decoding.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CoalescingTests {
     private let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)

@@ -1,10 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Damaged images, from the request to the buffer.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DamagedImageTests {
     private static let accept = #""damaged":"accept""#

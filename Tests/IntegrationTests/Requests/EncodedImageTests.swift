@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {
     /// Decodes the bytes of an answer by storing them.
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {

@@ -1,10 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// One client and one image, from the request to the pixels.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EndToEndTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)

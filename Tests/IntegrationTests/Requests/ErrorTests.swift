@@ -1,10 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Failures of downloads and decodings, and their error codes.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ErrorTests {
     private static let picture = TestPicture.gradient(width: 61, height: 37)

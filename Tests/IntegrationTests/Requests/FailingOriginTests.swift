@@ -1,10 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Failing origins: retries, recently failed URLs, and hosts that are not contacted for a while.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FailingOriginTests {
     @Test func retryAfterPausesTheOrigin() throws {

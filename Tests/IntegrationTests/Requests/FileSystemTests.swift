@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import SystemValues
-import TestSupport
-import Testing
-
 /// Local files of file systems that are full, or end while a file is read.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FileSystemTests {
     private let directory: TemporaryDirectory

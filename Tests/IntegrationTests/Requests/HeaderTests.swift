@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Descriptions, metadata and previews, from the request to the bytes.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HeaderRequestTests {
     private static let picture = TestPicture.squares(columns: 5, rows: 3, side: 16)

@@ -1,9 +1,4 @@
 #if !WITHOUT_BMP
-    import IPCProtocol
-    import LocalOrigin
-    import TestSupport
-    import Testing
-
     @Suite(.blocking, .timeLimit(.minutes(10))) struct IconRequestTests {
         /// Each size is served from its own image, in any order, from memory again, and without another download.
         @Test func sizes() throws {

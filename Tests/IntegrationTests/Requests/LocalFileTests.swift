@@ -1,13 +1,4 @@
-import Foundation
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import SharedCache
 import Synchronization
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 /// Local files: identity from the kernel, never stale.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LocalFileTests {

@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Pixels without alpha, from the request to the buffer.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct PixelFormatTests {
     private func flattened(_ picture: TestPicture, over background: Int) -> [UInt8] {

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import ImageBrokerClient
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
     @Test func `clients request a preset by its name`() throws {
         let directory = try TemporaryDirectory()

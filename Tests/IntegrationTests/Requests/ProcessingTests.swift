@@ -1,8 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// Crop and steps, from the request to the pixels.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProcessingTests {
     private let source = TestPicture.gradient(width: 60, height: 40)

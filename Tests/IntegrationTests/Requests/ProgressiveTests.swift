@@ -1,12 +1,3 @@
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Partial images during a slow download.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgressiveTests {
     /// The formats that are decoded progressively.

@@ -1,8 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// Requests that end sooner: other URLs, fewer retries, and a limit of the age.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct RequestTermsTests {
     private func alternatives(_ setting: Setting, _ paths: [String]) -> String {

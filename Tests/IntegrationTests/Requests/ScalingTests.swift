@@ -1,8 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ScalingTests {
     // Variants of an image of 60 × 40.
     private static let cases: [(variant: String, width: Int, height: Int)] = [

@@ -1,13 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Uploads: images that clients store.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)

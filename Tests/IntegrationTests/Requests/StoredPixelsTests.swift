@@ -1,14 +1,4 @@
 import CTestSupport
-import Glibc
-import HTTPValues
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import TestSupport
-import Testing
-import WorkerProtocol
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoredPixelsTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)

@@ -1,11 +1,4 @@
-import Foundation
-import IPCProtocol
 import JSONCoding
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
 
 /// Where the time of a request went.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TraceTests {

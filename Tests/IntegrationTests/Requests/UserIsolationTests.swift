@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 private let ann: UInt32 = 20_001
 private let bob: UInt32 = 20_002
 

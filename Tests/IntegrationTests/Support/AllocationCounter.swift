@@ -1,7 +1,3 @@
-import Foundation
-import TestSupport
-import Testing
-
 /// Counts the heap allocations of one process, which is started with `environment`.
 struct AllocationCounter {
     let directory: TemporaryDirectory

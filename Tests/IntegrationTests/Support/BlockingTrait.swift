@@ -1,6 +1,3 @@
-import Foundation
-import Testing
-
 /// Runs each test of a suite on a thread of its own.
 ///
 /// These tests wait for processes by blocking calls. The pool that runs tests has as many threads as there are

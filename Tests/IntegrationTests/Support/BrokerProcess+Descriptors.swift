@@ -1,6 +1,3 @@
-import Foundation
-import TestSupport
-
 extension TestBroker {
     /// The number of descriptors that it has open, without the two of its fork server and of each process that
     /// receives descriptors, and the memory of workers for results: these may be missing at first, and start later.

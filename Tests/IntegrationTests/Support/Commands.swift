@@ -1,12 +1,3 @@
-import Foundation
-import Glibc
-import ImageBrokerClient
-import LinuxSystem
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 let program = BuiltProducts.folder + "/imgbroker"
 
 /// Runs `imgbroker` with its words.

@@ -1,12 +1,3 @@
-import Foundation
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import WorkerProtocol
-
 /// An origin, and successive brokers with one cache directory.
 final class DiskSetting {
     let origin: TestOrigin

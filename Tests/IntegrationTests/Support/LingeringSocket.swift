@@ -1,7 +1,3 @@
-import Glibc
-import LinuxSystem
-import Testing
-
 /// A TCP socket with unsent bytes, whose last `close` waits for `seconds`.
 func lingeringSocket(seconds: Int32) throws -> (FileDescriptor, peer: FileDescriptor) {
     let listener = FileDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))

@@ -1,8 +1,3 @@
-import Foundation
-import Glibc
-import LinuxSystem
-import TestSupport
-
 /// Returns a folder with the broker's program, and links to the others, or to those that are to take their place.
 func linkedPrograms(replacing others: [String: String] = [:]) throws -> TemporaryDirectory {
     let folder = try TemporaryDirectory()

@@ -1,7 +1,3 @@
-import LinuxSystem
-import SystemValues
-import TestSupport
-
 /// A command of `imgbroker` that runs beside the test.
 final class RunningCommand {
     private let directory: TemporaryDirectory

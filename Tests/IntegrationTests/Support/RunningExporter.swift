@@ -1,10 +1,3 @@
-import Foundation
-import Glibc
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// An exporter that serves, and its port.
 struct RunningExporter {
     let command: RunningCommand

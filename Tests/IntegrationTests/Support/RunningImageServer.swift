@@ -1,9 +1,3 @@
-import Foundation
-import Glibc
-import LinuxSystem
-import TestSupport
-import Testing
-
 /// `imgbroker http` that serves, at a port of this machine or at a Unix socket.
 struct RunningImageServer {
     struct Answer {

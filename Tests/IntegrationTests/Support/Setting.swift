@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// An origin and a broker that may load from it.
 final class Setting {
     let origin: TestOrigin

@@ -1,9 +1,4 @@
-import Foundation
-import Glibc
-import LinuxSystem
 import Synchronization
-import TestSupport
-import Testing
 
 /// A file system of this process (FUSE) with one file. It answers this process's calls and never those of others, which
 /// wait for it; or those of all until a number of bytes of the file was read. It lasts until `end`. Needs root.

@@ -1,7 +1,3 @@
-import Glibc
-import LinuxSystem
-import TestSupport
-
 /// Stands in for a service manager with a descriptor store: it keeps what a broker stores, and hands it to the next
 /// one.
 final class StandInStore {

@@ -1,5 +1,4 @@
 import Dispatch
-import LinuxSystem
 import Synchronization
 
 /// Runs the jobs of tasks one after another on one thread of its own, which never ends.

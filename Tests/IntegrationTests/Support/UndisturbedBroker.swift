@@ -1,7 +1,3 @@
-import Glibc
-import LocalOrigin
-import TestSupport
-
 /// A broker without hostile clients. A test loads an image from it whenever it loads one from the broker under test,
 /// because other load on the machine slows down both.
 final class UndisturbedBroker {

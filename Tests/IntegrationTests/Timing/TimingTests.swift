@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Tests whose results depend on time or processor time. `scripts/run-tests.sh` runs them with no others beside them.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct TimingTests {
     @Test func secondSignalExitsAtOnce() throws {

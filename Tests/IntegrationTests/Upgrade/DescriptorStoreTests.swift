@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Images that outlast a broker in the service manager's descriptor store.
 @Suite(.blocking, .timeLimit(.minutes(10))) final class DescriptorStoreTests {
     private let directory: TemporaryDirectory

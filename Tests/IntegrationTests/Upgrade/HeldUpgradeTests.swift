@@ -1,12 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-
 /// Upgrades while users hold up what they can: each succeeds, others are served without an error, and requests of the
 /// holders go on or end with `shutting-down`. `UpgradeTimingTests` has the tests of the time.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HeldUpgradeTests {

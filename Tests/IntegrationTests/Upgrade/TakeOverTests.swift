@@ -1,13 +1,4 @@
-import Foundation
-import IPCProtocol
-import ImageBrokerClient
-import LinuxSystem
-import LocalOrigin
-import SharedCache
 import Synchronization
-import SystemValues
-import TestSupport
-import Testing
 
 /// `imgbroker ctl upgrade`: another program in the place of the running one, with its clients and images.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TakeOverTests {

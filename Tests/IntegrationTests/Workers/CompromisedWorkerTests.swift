@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// A broker with compromised decode workers: the bytes of an image tell its worker what to try (see `imgprobe`).
 ///
 /// The origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7". With the query "slow" it appends

@@ -1,10 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// Faults of each family's real program while it decodes: its image fails with a code, and JPEGs beside it do not
 /// notice.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyFaultTests {

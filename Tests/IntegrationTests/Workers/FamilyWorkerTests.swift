@@ -1,9 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-
 /// Workers of families other than the plain one: when they exist, and that their faults are theirs alone. AVIF stands
 /// for all.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyWorkerTests {

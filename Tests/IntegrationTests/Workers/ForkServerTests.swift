@@ -1,10 +1,3 @@
-import Glibc
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The fork server's replacement. Requests do not wait for it.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ForkServerTests {
     private let setting: Setting

@@ -1,10 +1,4 @@
 import Digests
-import Foundation
-import HTTPValues
-import IPCProtocol
-import SystemValues
-import TestSupport
-import Testing
 
 /// A download worker with an intruder in it harms only what it downloads, and not for longer than it lives.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CompromisedFetchTests {

@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The programs are replaced while the broker runs, as an update of the package does.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct UpgradeTests {
     enum Change: CaseIterable {

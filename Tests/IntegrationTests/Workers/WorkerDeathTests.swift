@@ -1,11 +1,3 @@
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// Workers that crash, are killed or hang.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerDeathTests {
     @Test func killedWorkersLoseNoRequest() throws {

@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// The workers' resource limits, and real images within them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerLimitTests {
     @Test func limitsOfTheProcesses() throws {
