@@ -101,7 +101,7 @@
         await #expect(processExitsWith: .success) {
             // Not on Dispatch's threads: with work waiting for them, it opens their files in /proc each second, and
             // ends the process when it cannot.
-            try await withTaskExecutorPreference(ThreadExecutor()) {
+            try await withTaskExecutorPreference(ThreadExecutor.shared) {
                 let setting = try Setting(["--segments", "off"], routes: ["/a": png(tile(1))])
                 let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)
                 _ = try await broker.hello()

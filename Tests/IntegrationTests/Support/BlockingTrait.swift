@@ -43,16 +43,16 @@ struct BlockingTrait: SuiteTrait, TestTrait, TestScoping {
             }
         }
     }
+}
 
-    /// Starts a thread for each job.
-    private final class ThreadExecutor: TaskExecutor {
-        static let shared = ThreadExecutor()
+/// Starts a thread for each job.
+final class ThreadExecutor: TaskExecutor {
+    static let shared = ThreadExecutor()
 
-        func enqueue(_ job: consuming ExecutorJob) {
-            let job = UnownedJob(job)
-            let executor = unsafe asUnownedTaskExecutor()
-            Thread.detachNewThread { unsafe job.runSynchronously(on: executor) }
-        }
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let executor = unsafe asUnownedTaskExecutor()
+        Thread.detachNewThread { unsafe job.runSynchronously(on: executor) }
     }
 }
 
