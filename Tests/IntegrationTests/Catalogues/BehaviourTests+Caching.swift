@@ -25,8 +25,7 @@ extension BehaviourTests {
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         func query(_ number: Int, _ members: String = "") throws -> [Bool?] {
-            let fields = try setting.client.ask("query", #""url":"\#(setting.url(number))"\#(members)"#).fields
-            return ["memory", "disk"].map { fields[$0] as? Bool }
+            Array(try setting.client.query(setting.url(number), members).prefix(2))
         }
         let cases = [("none", false, false), ("memory", true, false), ("disk", false, true), ("both", true, true)]
         for (number, (storage, _, _)) in cases.enumerated() {

@@ -103,7 +103,7 @@ extension BehaviourTests {
         let (setting, client) = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }.withClient()
         for _ in 0..<2 {
             #expect(try client.picture(of: setting.url("/a")) == tile(1))
-            #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+            #expect(try client.remove(setting.url("/a")) == 1)
         }
         #expect(setting.origin.requests.map { $0["Range"] } == [nil, nil])
     }

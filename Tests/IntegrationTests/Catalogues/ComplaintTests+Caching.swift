@@ -13,8 +13,7 @@ extension ComplaintTests {
         let url = setting.origin.url("/a")
         // The download is retried once, and is cut short again.
         #expect(try setting.client.failure(url).code == .transferFailed)
-        let fields = try setting.client.ask("query", #""url":"\#(url)""#).fields
-        #expect(["memory", "disk", "fresh"].map { fields[$0] as? Bool } == [false, false, false])
+        #expect(try setting.client.query(url) == [false, false, false])
         #expect(try setting.client.loaded(url) == (flat(1), .network))
         try setting.wait(for: .on, entries: 1)
         #expect(setting.origin.requests.count == 3)

@@ -237,7 +237,7 @@ import Synchronization
         _ = try client.load(setting.url("/a"), members.isEmpty ? "" : #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), members)
         setting.origin.expectHeld("/a")
-        #expect(try other.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+        #expect(try other.remove(setting.url("/a")) == 1)
         setting.origin.gate("/a").open()
         let incoming = try client.answer(to: id)
         #expect(try (client.picture(incoming), incoming.image().source) == (tile(1), .network))

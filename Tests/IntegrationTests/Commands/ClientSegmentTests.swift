@@ -130,9 +130,7 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
 
     /// A buffer of 64 equal bytes.
     private func own(_ byte: UInt8) throws -> FileDescriptor {
-        try unsafe [UInt8](repeating: byte, count: 64).withUnsafeBytes {
-            try unsafe SealedBuffer(copying: $0, name: "own").descriptor
-        }
+        try memoryFile([UInt8](repeating: byte, count: 64), isSealed: true)
     }
 
     private func reply(

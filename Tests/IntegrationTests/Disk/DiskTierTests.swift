@@ -220,13 +220,8 @@
 
     @Test(arguments: [false, true]) func queryAndRemoveReachBothTiers(hasFiles: Bool) throws {
         let setting = try DiskSetting(hasFiles: hasFiles)
-        func query(_ number: Int) throws -> [Bool?] {
-            let fields = try setting.client.ask("query", #""url":"\#(setting.url(number))""#).fields
-            return ["memory", "disk", "fresh"].map { fields[$0] as? Bool }
-        }
-        func remove(_ number: Int) throws -> Int? {
-            try setting.client.ask("remove", #""url":"\#(setting.url(number))""#).fields["removed"] as? Int
-        }
+        func query(_ number: Int) throws -> [Bool?] { try setting.client.query(setting.url(number)) }
+        func remove(_ number: Int) throws -> Int? { try setting.client.remove(setting.url(number)) }
         for number in 1...3 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 3)
         #expect(try query(1) == [true, true, true])

@@ -26,8 +26,7 @@
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
         try file.write(bytes)
-        let sealed = try memoryFile(bytes)
-        try sealed.seal()
+        let sealed = try memoryFile(bytes, isSealed: true)
         let all = [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY), sealed]
         for (number, given) in all.enumerated() {
             let url = setting.url("/\(number)")

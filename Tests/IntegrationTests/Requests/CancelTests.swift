@@ -175,7 +175,7 @@
         let id = try client.get(single.url("/a"), #""as":"original""#)
         let inline = try client.get(single.url("/a"), #""as":"original","delivery":"inline""#)
         try single.broker.wait(for: "the decoding is running") { $0[.downloads] == 1 }
-        #expect(try client.ask("remove", #""url":"\#(single.url("/a"))""#).fields["removed"] as? Int == 1)
+        #expect(try client.remove(single.url("/a")) == 1)
         #expect(try client.answer(to: pixels).image().width == 4000)
         #expect(try client.bytes(of: try client.answer(to: id)) == file)
         #expect(try client.bytes(of: try client.answer(to: inline)) == file)

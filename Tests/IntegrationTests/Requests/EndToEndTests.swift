@@ -155,9 +155,9 @@
 
     @Test func queryAndRemove() throws {
         func query(_ members: String = "") throws -> Bool? {
-            let fields = try client.ask("query", #""url":"\#(url)"\#(members)"#).fields
-            #expect(fields["disk"] as? Bool == false)
-            return fields["memory"] as? Bool
+            let answer = try client.query(url, members)
+            #expect(answer[1] == false)
+            return answer[0]
         }
         #expect(try query() == false)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
@@ -167,11 +167,10 @@
         #expect(try query(#","headers":{"accept":"image/png"}"#) == false)
         #expect(try client.load(url, #""cache":"only-if-cached""#).image().source == .memory)
 
-        let removed = try client.ask("remove", #""url":"\#(url)""#)
-        #expect(removed.fields["removed"] as? Int == 1)
+        #expect(try client.remove(url) == 1)
         #expect(try query() == false)
         #expect(try client.stats()[.memoryBytes] == 0)
-        #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 0)
+        #expect(try client.remove(url) == 0)
         // The holder's bytes stay valid; a new request gets a new buffer.
         #expect(try client.picture(held) == picture.premultiplied)
         let again = try client.load(url)

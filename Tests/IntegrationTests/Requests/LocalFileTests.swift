@@ -38,9 +38,7 @@ import Synchronization
         #expect(try (second.image().source, other.picture(second)) == (.memory, tile(3)))
     }
 
-    private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
-        try unsafe bytes.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "image") }.descriptor
-    }
+    private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor { try memoryFile(bytes, isSealed: true) }
 
     @Test func `sealed bytes are known by their digest, for all users`() throws {
         let first = try client.ask("get", #""storage":"both""#, of: sealed(tile(3).png))
@@ -222,7 +220,7 @@ import Synchronization
         let path = try write(tile(7))
         for _ in 0..<500 {
             let other = try setting.client()
-            try other.send(#"{"type":"get","id":1,"fds":1}"#, with: try FileDescriptor.open(readingAt: path))
+            try other.get(FileDescriptor.open(readingAt: path))
             other.close()
         }
         try eventually("no helper has the file open") {
@@ -245,8 +243,7 @@ import Synchronization
         let warm = try setting.broker.settledDescriptorsBesidesImages()
         for round in 0..<50 {
             let other = try setting.client()
-            let id = other.newID()
-            try other.send(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#, with: file)
+            let id = try other.get(file, #""cache":"reload""#)
             if round % 2 == 0 { try other.send(#"{"type":"cancel","id":100,"request":\#(id)}"#) }
             if round % 3 == 0 { _ = try other.answer(to: id) }
             other.close()

@@ -32,12 +32,11 @@
         #expect(try client.store(url, picture.png, contentType: "image/jpeg").isOK)
         #expect(try has(url, picture))
         #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == picture.png)
-        let answer = try client.ask("query", #""url":"\#(url)""#).fields
-        #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
+        #expect(try client.query(url) == [true, false, true])
         #expect(setting.origin.requests.isEmpty)
         #expect(try client.store(url, tile(1).png).isOK)
         #expect(try has(url, tile(1)))
-        #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
+        #expect(try client.remove(url) == 1)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
 

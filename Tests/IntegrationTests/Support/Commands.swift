@@ -32,10 +32,11 @@ extension BrokerImage {
     var seed: Int { withBytes { unsafe $0.withUnsafeBytes { unsafe Int($0[0]) | Int($0[1]) << 8 } } }
 }
 
-/// A memfd with bytes, without seals.
-func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
+/// A memfd with bytes, without seals or sealed for good.
+func memoryFile(_ bytes: [UInt8], isSealed: Bool = false) throws -> FileDescriptor {
     let file = try WritableBuffer(name: "given").descriptor
     try file.write(bytes)
+    if isSealed { try file.seal() }
     return file
 }
 

@@ -135,6 +135,29 @@ extension RawClient {
         return (picture, image.source)
     }
 
+    /// Whether memory and the disk have the image at `url`, and whether it is fresh.
+    func query(_ url: String, _ members: String = "") throws -> [Bool?] {
+        let fields = try ask("query", #""url":"\#(url)"\#(members)"#).fields
+        return ["memory", "disk", "fresh"].map { fields[$0] as? Bool }
+    }
+
+    /// Removes the original at `url` and what was made of it. Returns the number of originals.
+    func remove(_ url: String) throws -> Int? { try ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int }
+
+    /// Requests the image in a file. Returns the request's id.
+    @discardableResult
+    func get(_ file: FileDescriptor, _ members: String = "") throws -> Int {
+        let id = newID()
+        try send(#"{"type":"get","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#, with: file)
+        return id
+    }
+
+    /// Sends the first half of a message to store an image by its descriptor, and the descriptor.
+    func sendHalf(ofStore id: Int, _ url: String, with descriptor: FileDescriptor) throws {
+        let frame = Self.frame(Self.storeText(id, url, #""fds":1"#))
+        try send(Array(frame.prefix(20)), descriptors: [descriptor])
+    }
+
     /// Sends a request to load URLs ahead. Returns its id.
     func prefetch(_ urls: [String]) throws -> Int {
         let id = newID()

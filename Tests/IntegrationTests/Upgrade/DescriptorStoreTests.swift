@@ -71,7 +71,7 @@
             return store.names("trial").isEmpty
         }
         let client = try RawClient(second.socketPath)
-        #expect(try client.ask("remove", #""url":"\#(origin.url("/large/3"))""#).fields["removed"] as? Int == 1)
+        #expect(try client.remove(origin.url("/large/3")) == 1)
         try eventually("a removed image leaves the store") {
             try store.update()
             return store.names("image-").count == 8
@@ -97,22 +97,17 @@
         let first = try start()
         let last = try fill(first)
         try kill(first)
-        func memory(_ bytes: [UInt8], isSealed: Bool = true) throws -> FileDescriptor {
-            let descriptor = try memoryFile(bytes)
-            if isSealed { try descriptor.seal() }
-            return descriptor
-        }
         // In place of one image another memfd of the same size, for another one that is not sealed.
         let size = largeTile(1).bytes.count
         let names = try store.stored.filter { try $0.descriptor.size() == size }.map(\.name)
         for (name, isSealed) in [(names[0], true), (names[1], false)] {
             store.stored.removeAll { $0.name == name }
-            store.stored.append((name, try memory(Array(repeating: 7, count: size), isSealed: isSealed)))
+            store.stored.append((name, try memoryFile(Array(repeating: 7, count: size), isSealed: isSealed)))
         }
-        store.stored.append(("imgbroker-image-99999", try memory([1, 2, 3])))
-        store.stored.append(("imgbroker-state-99", try memory(Array("no state".utf8))))
+        store.stored.append(("imgbroker-image-99999", try memoryFile([1, 2, 3], isSealed: true)))
+        store.stored.append(("imgbroker-state-99", try memoryFile(Array("no state".utf8), isSealed: true)))
         store.stored.append(("imgbroker-strange", try FileDescriptor.open(readingAt: "/dev/null")))
-        store.stored.append(("stored", try memory([1])))
+        store.stored.append(("stored", try memoryFile([1], isSealed: true)))
         let second = try start()
         #expect(second.logLines.contains { $0.contains("stored state 99 is not used: it does not end like a state") })
         #expect(second.logLines.contains { $0.contains("restored 8 images, 2 refused") }, "\(second.logTail)")
