@@ -258,15 +258,12 @@ import CTestSupport
                 }
             case .halves:
                 // They end with an upgrade.
-                let frame = RawClient.frame(RawClient.storeText(id, setting.url("/s"), #""fds":1"#))
-                try client.send(Array(frame.prefix(20)), descriptors: [try WritableBuffer(name: "given").descriptor])
+                try client.sendHalf(ofStore: id, setting.url("/s"), with: WritableBuffer(name: "given").descriptor)
                 _ = try? client.next(within: 5)
                 attackers.count("\(attack)")
                 return
             case .silentFiles:
-                if let file = try dead?.open() {
-                    try client.send(RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [file])
-                }
+                if let file = try dead?.open() { try client.get(file) }
                 _ = try? client.next(within: 5)
                 attackers.count("\(attack)")
                 return

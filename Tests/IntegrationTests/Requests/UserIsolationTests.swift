@@ -18,6 +18,18 @@ struct UserIsolationTests {
         }
     }
 
+    /// Has users request "/a" at once, and the origin answer when it holds `held` requests. Returns what each of them
+    /// gets.
+    private func pictures(
+        _ setting: Setting, _ users: [RawClient], _ members: [String]? = nil, held: Int = 1
+    ) throws -> [TestPicture] {
+        let ids = try users.indices.map { try users[$0].get(setting.url("/a"), members?[$0] ?? "") }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == users.count }
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == held })
+        setting.origin.gate("/a").open()
+        return try zip(users, ids).map { try $0.picture(answering: $1) }
+    }
+
     @Test(arguments: [
         #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Cookie":"a=1"}"#, #""cookies":true"#,
         #""credentials":{"username":"u","password":"p"}"#, #""cacheKey":"one""#,
@@ -26,10 +38,7 @@ struct UserIsolationTests {
         let setting = try changingOrigin()
         let users = try [ann, bob].map { try setting.client(as: $0) }
         let url = setting.url("/a")
-        let ids = try users.map { try $0.get(url, members) }
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 2 })
-        setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
+        let pictures = try pictures(setting, users, [members, members], held: 2)
         #expect(pictures[0] != pictures[1])
         // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
@@ -45,11 +54,8 @@ struct UserIsolationTests {
     @Test func plainLoadIsShared() throws {
         let setting = try changingOrigin()
         let users = try [ann, bob].map { try setting.client(as: $0) }
-        let url = setting.url("/a")
-        let ids = try users.map { try $0.get(url, #""headers":{"Accept-Language":"de"}"#) }
-        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
-        setting.origin.gate("/a").open()
-        for (user, id) in zip(users, ids) { #expect(try user.picture(answering: id) == tile(251)) }
+        let members = #""headers":{"Accept-Language":"de"}"#
+        #expect(try pictures(setting, users, [members, members]) == [tile(251), tile(251)])
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.coalesced] == 1)
     }
@@ -57,13 +63,8 @@ struct UserIsolationTests {
     @Test func differentHeadersAreDifferentRequests() throws {
         let setting = try changingOrigin()
         let users = try [ann, ann, bob].map { try setting.client(as: $0) }
-        let asked = try zip(users, ["de", "fr", "it"]).map { user, language in
-            (user, try user.get(setting.url("/a"), #""headers":{"Accept-Language":"\#(language)"}"#))
-        }
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 3 })
-        setting.origin.gate("/a").open()
-        let pictures = try asked.map { try $0.picture(answering: $1).bytes }
-        #expect(Set(pictures).count == 3)
+        let members = ["de", "fr", "it"].map { #""headers":{"Accept-Language":"\#($0)"}"# }
+        #expect(try Set(pictures(setting, users, members, held: 3).map(\.bytes)).count == 3)
     }
 
     @Test func cacheKeysArePerUser() throws {
@@ -81,10 +82,7 @@ struct UserIsolationTests {
         let setting = try changingOrigin(caching: "private, max-age=600")
         let users = try [ann, ann, bob].map { try setting.client(as: $0) }
         let url = setting.url("/a")
-        let ids = try users.map { try $0.get(url) }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 3 }
-        setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
+        let pictures = try pictures(setting, users)
         #expect(pictures[0] == pictures[1])
         #expect(pictures[0] != pictures[2])
         for (user, picture) in zip(users, pictures) {
@@ -111,10 +109,7 @@ struct UserIsolationTests {
     @Test func uncacheableResponsesAreNotShared() throws {
         let setting = try changingOrigin(caching: "no-store")
         let users = try [ann, bob].map { try setting.client(as: $0) }
-        let ids = try users.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
-        setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
+        let pictures = try pictures(setting, users)
         #expect(pictures[0] != pictures[1])
         #expect(setting.origin.requests.count == 2)
         #expect(try users[0].load(setting.url("/a")).image().source == .network)
@@ -186,14 +181,13 @@ struct UserIsolationTests {
         #expect(try first.store(url, tile(1).png).isOK)
         #expect(try second.store(url, tile(2).png).isOK)
         _ = try second.load(url, #""cookies":true"#)
-        let removed = try first.ask("remove", #""url":"\#(url)""#)
-        #expect(removed.fields["removed"] as? Int == 2)
+        #expect(try first.remove(url) == 2)
         #expect(try second.picture(of: url) == tile(2))
         #expect(try second.load(url, #""cookies":true"#).image().source == .memory)
         #expect(try first.load(url).image().source == .network)
         // An administrator removes the entries of all users.
         let root = try setting.client()
-        #expect(try root.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 3)
+        #expect(try root.remove(url) == 3)
         #expect(try second.load(url).image().source == .network)
     }
 
@@ -207,8 +201,7 @@ struct UserIsolationTests {
             try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         }
         try setting.restartUntilReady()
-        let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
-        #expect(removed.fields["removed"] as? Int == 1)
+        #expect(try setting.broker.client(as: ann).remove(url) == 1)
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try first.failure(url, #""cache":"only-if-cached""#).code == .notCached)
         #expect(try second.picture(of: url, #""cache":"only-if-cached""#) == tile(Int(bob)))
@@ -219,8 +212,7 @@ struct UserIsolationTests {
         try setting.wait(for: .on)
         let url = setting.url(1)
         func query(_ uid: UInt32, _ members: String = "") throws -> [Bool?] {
-            let answer = try setting.broker.client(as: uid).ask("query", #""url":"\#(url)"\#(members)"#)
-            return ["memory", "disk", "fresh"].map { answer.fields[$0] as? Bool }
+            try setting.broker.client(as: uid).query(url, members)
         }
         let first = try setting.broker.client(as: ann)
         #expect(try first.store(url, tile(1).png).isOK)

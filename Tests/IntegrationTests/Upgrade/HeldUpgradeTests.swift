@@ -50,17 +50,6 @@
         }
     }
 
-    private func sendHalf(of id: Int, with descriptor: FileDescriptor, by client: RawClient) throws {
-        let frame = RawClient.frame(RawClient.storeText(id, setting.url("/s"), #""fds":1"#))
-        try client.send(Array(frame.prefix(20)), descriptors: [descriptor])
-    }
-
-    private func sendFile(_ file: FileDescriptor, by client: RawClient) throws -> Int {
-        let id = client.newID()
-        try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: file)
-        return id
-    }
-
     /// It is sent over itself, so that nobody closes it, and its other end reads nothing.
     @Test func `a dead connection is closed after an upgrade, too`() throws {
         #expect(try admin.ask("upgrade").error == nil)
@@ -102,8 +91,9 @@
         try Data([1]).write(to: URL(filePath: directory.file("file")))
         let other = try setting.client(as: 20_042)
         let second = try setting.client(as: 20_042)
-        try sendHalf(of: 1, with: try WritableBuffer(name: "given").descriptor, by: holder)
-        try sendHalf(of: 1, with: try FileDescriptor.open(readingAt: directory.file("file")), by: second)
+        try holder.sendHalf(ofStore: 1, setting.url("/s"), with: WritableBuffer(name: "given").descriptor)
+        let file = try FileDescriptor.open(readingAt: directory.file("file"))
+        try second.sendHalf(ofStore: 1, setting.url("/s"), with: file)
         try upgrade(untilEndOf: [holder, second])
         #expect(try other.picture(of: setting.url("/9")) == tile(9))
         try setting.idle()
@@ -133,16 +123,16 @@
             stopping.end()
         }
         let reading = try setting.client(as: 20_043)
-        let read = try sendFile(stopping.open(), by: reading)
+        let read = try reading.get(stopping.open())
         try eventually("a part was read") { stopping.isSilent }
         try upgrade(untilEndOf: [reading], ids: [read])
         let opening = try setting.client(as: 20_042)
-        try upgrade(untilEndOf: [opening], ids: [sendFile(silent.open(), by: opening)])
+        try upgrade(untilEndOf: [opening], ids: [opening.get(silent.open())])
         // Messages beyond the user's share of helpers stay in their connections, which are handed over.
         var clients: [RawClient] = []
         for _ in 0..<4 {
             clients.append(try setting.client(as: 20_042))
-            _ = try sendFile(silent.open(), by: clients.last!)
+            try clients.last!.get(silent.open())
             try upgrade()
             #expect(setting.broker.status.children.count { $0.state == "D" } <= 2 * 2)
         }
@@ -196,16 +186,13 @@
         var clients: [RawClient] = []
         for round in 0..<4 {
             for user in UInt32(0)..<4 {
-                let (half, file, frame, deaf) = (
-                    try setting.client(as: 20_060 + user), try setting.client(as: 20_060 + user),
-                    try setting.client(as: 20_060 + user), try setting.client(as: 20_060 + user)
-                )
-                try sendHalf(
-                    of: 1, with: user % 2 == 0 ? silent.open() : WritableBuffer(name: "given").descriptor, by: half)
-                _ = try sendFile(silent.open(), by: file)
-                try frame.send([0, 0])
-                for _ in 0..<4 { try deaf.get(setting.url("/large/\(round)"), #""delivery":"inline""#) }
-                clients += [half, file, frame, deaf]
+                let others = try (0..<4).map { _ in try setting.client(as: 20_060 + user) }
+                let given = try user % 2 == 0 ? silent.open() : WritableBuffer(name: "given").descriptor
+                try others[0].sendHalf(ofStore: 1, setting.url("/s"), with: given)
+                try others[1].get(silent.open())
+                try others[2].send([0, 0])
+                for _ in 0..<4 { try others[3].get(setting.url("/large/\(round)"), #""delivery":"inline""#) }
+                clients += others
             }
             try upgrade()
         }
@@ -260,28 +247,32 @@
         return slowest
     }
 
-    /// Upgrades during an attack, which has to be made for each upgrade because connections end.
-    private func expectFast(_ attack: (_ round: Int) throws -> Void) throws {
-        for round in 0..<3 {
-            try attack(round)
+    /// Connections of four users, each of which attacks.
+    private func attackers(_ count: UInt32 = 1, _ attack: (RawClient) throws -> Void) throws -> [RawClient] {
+        try (0..<4 * count).map { number in
+            let client = try setting.client(as: 20_050 + number / count)
+            try attack(client)
+            return client
+        }
+    }
+
+    /// Upgrades during an attack by connections, which has to be made for each upgrade because they end.
+    private func expectFast(_ attack: () throws -> [RawClient] = { [] }) throws {
+        var clients: [RawClient] = []
+        for _ in 0..<3 {
+            clients += try attack()
             let slowest = try slowestHitOfUpgrade()
             print("upgrade: the slowest request took \(slowest) ms")
             #expect(slowest < Self.most + 10 * undisturbed.slowest)
         }
     }
 
-    @Test func `without an attack`() throws {
-        try expectFast { _ in }
-    }
+    @Test func `without an attack`() throws { try expectFast() }
 
     @Test func `half a message with a descriptor`() throws {
-        var clients: [RawClient] = []
-        try expectFast { round in
-            for user in UInt32(0)..<4 {
-                let client = try setting.client(as: 20_050 + user)
-                let frame = RawClient.frame(RawClient.storeText(1, setting.url("/s"), #""fds":1"#))
-                try client.send(Array(frame.prefix(20)), descriptors: [try WritableBuffer(name: "given").descriptor])
-                clients.append(client)
+        try expectFast {
+            try attackers {
+                try $0.sendHalf(ofStore: 1, setting.url("/s"), with: WritableBuffer(name: "given").descriptor)
             }
         }
     }
@@ -289,39 +280,23 @@
     @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
-        var clients: [RawClient] = []
-        try expectFast { round in
-            for user in UInt32(0)..<4 {
-                let client = try setting.client(as: 20_050 + user)
-                for id in 1...4 {
-                    try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: try silent.open())
-                }
-                clients.append(client)
-            }
-        }
+        try expectFast { try attackers { for _ in 1...4 { try $0.get(silent.open()) } } }
     }
 
     @Test func `requests that are not answered, and replies that are not read`() throws {
-        var clients: [RawClient] = []
-        try expectFast { round in
-            for user in UInt32(0)..<4 {
-                for _ in 0..<5 {
-                    let client = try setting.client(as: 20_050 + user)
-                    for _ in 0..<10 { try client.get(setting.url("/large/1"), #""delivery":"inline""#) }
-                    let flood = (100..<1100).flatMap {
-                        RawClient.frame(RawClient.getText($0, setting.url("/held/\($0)")))
-                    }
-                    try client.sendWhatIsTaken(flood)
-                    clients.append(client)
-                }
+        let flood = (100..<1100).flatMap { RawClient.frame(RawClient.getText($0, setting.url("/held/\($0)"))) }
+        try expectFast {
+            try attackers(5) { client in
+                for _ in 0..<10 { try client.get(setting.url("/large/1"), #""delivery":"inline""#) }
+                try client.sendWhatIsTaken(flood)
             }
         }
     }
 
     @Test func `many connections, and sockets that linger`() throws {
-        var (clients, peers): ([RawClient], [FileDescriptor]) = ([], [])
-        try expectFast { round in
-            for _ in 0..<200 { clients.append(try setting.client(as: 20_050)) }
+        var peers: [FileDescriptor] = []
+        try expectFast {
+            var clients = try (0..<200).map { _ in try setting.client(as: 20_050) }
             for isClosed in [false, true] {
                 let hostile = try setting.client(as: 20_051)
                 try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
@@ -330,6 +305,7 @@
                 try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
                 if isClosed { hostile.close() } else { clients.append(hostile) }
             }
+            return clients
         }
         withExtendedLifetime(peers) {}
     }
