@@ -17,6 +17,11 @@
         "ctl prefetch", "ctl prefetch a b", "ctl prefetch a --width 0", "ctl prefetch a --older-than 1d",
         "ctl events all", "ctl cancel-all http://a/", "ctl reload now", "ctl --json", "ctl top now", "ctl top --json",
         "ctl top --interval 0", "ctl top --interval soon", "ctl stats --once", "ctl prefetch a --interval 1",
+        "exporter --listen 9464", "exporter --listen localhost:9464", "exporter --listen 127.0.0.1:99999",
+        "exporter --listen [::1", "exporter --allow-host a:80", "exporter --allow-host ", "exporter here",
+        "exporter --port 1", "exporter --listen", "http --listen 9080", "http --listen localhost:9080",
+        "http --listen unix:", "http --listen-mode 9", "http --max-body 257M", "http --max-body 0", "http --key-file ",
+        "http here", "http --port 1",
     ]) func wrongUse(_ line: String) throws {
         let words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         let directory = try TemporaryDirectory()
@@ -26,17 +31,6 @@
         // What only the start of a broker finds out is a line of its log.
         let isLogged = words.first != "ctl" && result.errors.contains(" level=error process=imgbroker ")
         #expect(result.errors.hasPrefix("imgbroker: ") || isLogged)
-    }
-
-    @Test(arguments: [
-        "exporter --listen 9464", "exporter --listen localhost:9464", "exporter --listen 127.0.0.1:99999",
-        "exporter --listen [::1", "exporter --allow-host a:80", "exporter --allow-host ", "exporter here",
-        "exporter --port 1", "exporter --listen", "http --listen 9080", "http --listen localhost:9080",
-        "http --listen unix:", "http --listen-mode 9", "http --max-body 257M", "http --max-body 0", "http --key-file ",
-        "http here", "http --port 1",
-    ]) func wrongUseOfServices(_ line: String) throws {
-        let result = try imgbroker(line.split(separator: " ", omittingEmptySubsequences: false).map(String.init))
-        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(line): \(result)")
     }
 
     @Test(arguments: [
@@ -108,10 +102,14 @@
         #expect(result.output.contains("or take it from shared-tier: 127.0.0.1:1\n"), "\(result)")
     }
 
-    @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])
-    func noBroker(_ words: [String]) throws {
+    @Test(arguments: [
+        "get http://127.0.0.1/", "ctl stats", "ctl stats --json", "ctl failed list", "ctl failed clear",
+        "ctl remove http://a/", "ctl clear", "ctl suspend", "ctl resume", "ctl cancel-all", "ctl reload",
+        "ctl prefetch /dev/null", "ctl events", "ctl top", "ctl top --once",
+    ])
+    func noBroker(_ line: String) throws {
         let directory = try TemporaryDirectory()
-        let result = try imgbroker(words + ["--socket", directory.file("s")])
+        let result = try imgbroker(line.split(separator: " ").map(String.init) + ["--socket", directory.file("s")])
         #expect((result.exit, result.output.isEmpty, result.errorLines.count) == (.status(3), true, 1))
         #expect(result.errors.contains(directory.file("s")))
         #expect(result.errors.hasSuffix("; imgbroker doctor says what to do\n"))

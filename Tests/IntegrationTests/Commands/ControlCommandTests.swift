@@ -10,15 +10,6 @@
         return try jsonObject(result.output)
     }
 
-    @Test(arguments: [
-        ["failed", "list"], ["failed", "clear"], ["remove", "http://a/"], ["clear"], ["suspend"], ["resume"],
-        ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"], ["top"], ["top", "--once"],
-    ]) func noBroker(_ words: [String]) throws {
-        let directory = try TemporaryDirectory()
-        let result = try imgbroker(["ctl"] + words + ["--socket", directory.file("s")])
-        #expect((result.exit, result.errorLines.count) == (.status(3), 1), "\(words)")
-    }
-
     @Test func failedList() throws {
         let setting = try Setting { $0.path == "/b" && $0.number > 1 ? png(tile(1)) : .status(404) }
         let client = try setting.client()

@@ -80,9 +80,10 @@
     }
 
     @Test func workersAreConfined() throws {
-        let broker = try TestBroker()
-        #expect(try broker.waitUntilIdle().sandbox.hasPrefix("seccomp+landlock-"))
-        for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        #expect(try setting.broker.waitUntilIdle().sandbox.hasPrefix("seccomp+landlock-"))
+        for worker in try TestBroker.Worker.allCases.flatMap(setting.broker.allWorkers) {
             // A spare may still be starting.
             try eventually("\(worker.name) is confined") { worker.isConfined }
         }

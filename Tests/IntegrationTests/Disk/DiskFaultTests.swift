@@ -1,15 +1,6 @@
 /// Failing file operations in any process: requests get the right image or an error with a code, and no resource is
 /// lost.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskFaultTests {
-    /// Large enough that pixels and file are written in several calls.
-    private static func large(_ number: Int) -> TestPicture {
-        TestPicture(width: 200, height: 150) { x, y in
-            SIMD4(
-                UInt8(truncatingIfNeeded: x &* y &* 7 &+ number), UInt8(truncatingIfNeeded: x ^ (y &* 3)),
-                UInt8(truncatingIfNeeded: x &* x &+ y), 255)
-        }
-    }
-
     /// The programs, one of which has failing calls.
     private final class Programs {
         let folder: ProgramFolder
@@ -100,8 +91,9 @@
         let programs = try Programs(failing: worker, about: "*")
         let origin = try TestOrigin { request in
             guard let number = Int(request.path.dropFirst()) else { return .status(404) }
-            // Slow enough for a small body to get a file.
-            return png(Self.large(number)).with {
+            // Large enough that pixels and file are written in several calls, and slow enough for a small body to get a
+            // file.
+            return png(noise(number, width: 200, height: 150)).with {
                 if worker == .fetch { ($0.pieceBytes, $0.pauseMs) = (5000, 70) }
             }
         }
@@ -157,14 +149,5 @@
             return try setting.isOnDisk(number - 1)
         }
         #expect(try setting.client.stats()[.failed] == 0)
-    }
-
-    @Test func cacheProcessIsConfined() throws {
-        let setting = try DiskSetting()
-        try setting.wait(for: .on)
-        try setting.broker.waitUntilIdle()
-        let worker = try #require(try setting.broker.allWorkers(.cache).first)
-        #expect(worker.isConfined)
-        #expect(try setting.client.stats().sandbox.hasPrefix("seccomp+landlock-"))
     }
 }
