@@ -1,6 +1,4 @@
-import LinuxSystem
 import SharedCache
-import Testing
 
 @testable import BrokerCore
 @testable import imgbroker

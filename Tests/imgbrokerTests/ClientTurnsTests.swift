@@ -1,6 +1,3 @@
-import BrokerCore
-import Testing
-
 @testable import imgbroker
 
 struct ClientTurnsTests {

@@ -1,11 +1,4 @@
-import BrokerCore
 import HTTPCaching
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import SystemValues
-import TestSupport
-import Testing
 
 @testable import imgbroker
 

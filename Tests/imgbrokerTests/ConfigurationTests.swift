@@ -1,11 +1,3 @@
-import BrokerCore
-import Foundation
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import TestSupport
-import Testing
-
 @testable import imgbroker
 
 /// The configuration file, the environment and the command line: which one counts, and one clear line for what is

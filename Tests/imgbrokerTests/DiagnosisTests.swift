@@ -1,6 +1,3 @@
-import BrokerCore
-import Testing
-
 @testable import imgbroker
 
 /// What `imgbroker doctor` says of machines.

@@ -1,5 +1,3 @@
-import IPCProtocol
-import Testing
 import WorkerProtocol
 
 @testable import imgbroker

@@ -1,8 +1,3 @@
-import Foundation
-import LinuxSystem
-import TestSupport
-import Testing
-
 @testable import imgbroker
 
 /// The services that `imgbroker doctor` finds by their files.

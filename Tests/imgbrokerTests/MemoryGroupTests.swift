@@ -1,6 +1,3 @@
-import LinuxSystem
-import Testing
-
 /// The control group in the files of `/proc`, as they are on hosts and in containers.
 struct MemoryGroupTests {
     private static func group(_ files: [String: String]) -> MemoryGroup? { MemoryGroup { files[$0] } }

@@ -1,7 +1,3 @@
-import Foundation
-import TestSupport
-import Testing
-
 @testable import imgbroker
 
 /// Compares docs/options.md with the settings of the program.

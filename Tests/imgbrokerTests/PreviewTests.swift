@@ -1,7 +1,3 @@
-import HTTPValues
-import LinuxSystem
-import Testing
-
 @testable import imgbroker
 
 /// Images in the terminal.

@@ -1,9 +1,4 @@
-import BrokerCore
-import Foundation
 import HTTPCaching
-import IPCProtocol
-import TestSupport
-import Testing
 
 @testable import imgbroker
 

@@ -1,7 +1,3 @@
-import IPCProtocol
-import SystemValues
-import Testing
-
 @testable import imgbroker
 
 /// What `ctl tier` shows.

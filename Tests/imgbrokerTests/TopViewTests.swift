@@ -1,9 +1,3 @@
-import Foundation
-import IPCProtocol
-import SystemValues
-import TestSupport
-import Testing
-
 @testable import imgbroker
 
 /// The frames of `ctl top`. With IMGBROKER_UPDATE_GOLDEN=1 the samples are written instead of compared.

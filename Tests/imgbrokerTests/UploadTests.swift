@@ -1,8 +1,4 @@
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
 import SharedCache
-import Testing
 
 @testable import imgbroker
 

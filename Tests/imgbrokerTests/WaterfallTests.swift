@@ -1,9 +1,4 @@
 import CodingTestSupport
-import Foundation
-import IPCProtocol
-import LinuxSystem
-import TestSupport
-import Testing
 
 @testable import imgbroker
 
