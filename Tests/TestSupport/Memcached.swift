@@ -88,10 +88,6 @@ package final class Memcached {
         return Array(answer[(line + 1)..<(line + 1 + count)])
     }
 
-    package func delete(_ name: String) throws {
-        _ = try ask(Array("delete \(name)\r\n".utf8), until: "\r\n")
-    }
-
     package func set(_ name: String, _ value: [UInt8], seconds: Int = 60) throws {
         let line = Array("set \(name) 0 \(seconds) \(value.count)\r\n".utf8)
         _ = try ask(line + value + [13, 10], until: "STORED\r\n")
