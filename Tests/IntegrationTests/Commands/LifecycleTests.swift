@@ -2,6 +2,10 @@ import CTestSupport
 
 /// Start-up and shutdown, and what remains afterwards.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LifecycleTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
     @Test(arguments: [SIGTERM, SIGINT]) func exitsOnSignal(_ signal: Int32) throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
@@ -14,12 +18,13 @@ import CTestSupport
         #expect(broker.directory.names == ["log"])
     }
 
-    /// The broker's clock is slow, so that a busy machine completes the request before the time for draining is over.
+    /// A broker whose clock is slow, so that a busy machine completes requests before the time for draining is over.
+    private func slowSetting(_ response: LocalOrigin.Response) throws -> (Setting, RawClient) {
+        try Setting(environment: [clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in response }.withClient()
+    }
+
     @Test func drainsRequestsInFlight() throws {
-        let directory = try TemporaryDirectory()
-        let (setting, client) = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
-            png(tile(1)).with { $0.hold = .beforeHeaders }
-        }.withClient()
+        let (setting, client) = try slowSetting(png(tile(1)).with { $0.hold = .beforeHeaders })
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
         setting.origin.expectHeld("/a")
@@ -36,14 +41,9 @@ import CTestSupport
         #expect(broker.directory.names == ["log"])
     }
 
-    /// An inline image that has been started is sent completely, although it is larger than the socket's buffer. The
-    /// broker's clock is slow, so that a busy machine receives it before the time for draining is over.
+    /// An inline image that has been started is sent completely, although it is larger than the socket's buffer.
     @Test func drainsPayloads() throws {
-        let directory = try TemporaryDirectory()
-        let file = TestPNG.blank(width: 2000, height: 2000)
-        let (setting, client) = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
-            .ok(file)
-        }.withClient()
+        let (setting, client) = try slowSetting(.ok(TestPNG.blank(width: 2000, height: 2000)))
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), #""delivery":"inline""#)
         try setting.broker.wait(for: "the request is a hit") { $0[.memoryHits] == 1 }
@@ -58,6 +58,7 @@ import CTestSupport
         try client.get(setting.url("/a"))
         setting.origin.expectHeld("/a")
         try setting.idleWorkers()
+        try eventually("there is a fork server") { setting.broker.forkServer != nil }
         // Also a stopped worker, which cannot notice it.
         try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
         let processes = [setting.broker.status] + (try setting.broker.allChildren())
@@ -67,7 +68,6 @@ import CTestSupport
     }
 
     @Test func staleSocketIsReplaced() throws {
-        let directory = try TemporaryDirectory()
         let first = try TestBroker(in: directory)
         first.signal(SIGKILL)
         try first.waitForExit()
@@ -91,7 +91,6 @@ import CTestSupport
 
     /// Of several brokers that start at once on a stale socket, only one may serve it.
     @Test func concurrentStarts() throws {
-        let directory = try TemporaryDirectory()
         let first = try TestBroker(in: directory)
         first.signal(SIGKILL)
         try first.waitForExit()
@@ -118,7 +117,6 @@ import CTestSupport
     }
 
     @Test func keepsTheSocketOfASuccessor() throws {
-        let directory = try TemporaryDirectory()
         let first = try TestBroker(in: directory)
         try FileManager.default.removeItem(atPath: directory.file("s"))
         let second = try TestBroker(in: directory)

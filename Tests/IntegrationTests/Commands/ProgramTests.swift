@@ -54,14 +54,8 @@
     }
 
     /// A worker that reports ready without a sandbox.
-    private static let unconfined = ready(version: ProductVersion.current)
-
-    /// A worker that reports ready in a version, without a sandbox.
-    private static func ready(version: String) -> String {
-        let report = #"{"type":"ready","version":"\#(version)"}"#
-        let length = (report.utf8.count < 64 ? "\\0" : "\\") + String(report.utf8.count, radix: 8)
-        return "printf '\\000\\000\\000\(length)\(report)' >&3; exec sleep 20"
-    }
+    private static let unconfined = workerScript(
+        sending: #"{"type":"ready","version":"\#(ProductVersion.current)"}"#)
 
     @Test func unconfinedWorkersNeedAnOption() throws {
         do {

@@ -9,6 +9,13 @@ func linkedPrograms(replacing others: [String: String] = [:]) throws -> Temporar
     return folder
 }
 
+/// A script that is a worker without work: it sends a report, and lives for 20 s.
+func workerScript(sending report: String) -> String {
+    let length = String(report.utf8.count, radix: 8)
+    let padded = String(repeating: "0", count: 3 - length.count) + length
+    return "printf '\\000\\000\\000\\\(padded)%s' '\(report)' >&3; exec sleep 20"
+}
+
 /// A folder with the broker's program, and a script in place of each worker that starts the worker as given.
 final class ProgramFolder {
     /// What a worker is started with besides the broker's own choice.

@@ -12,14 +12,11 @@ struct RunningExporter {
     func get(_ path: String, method: String = "GET", host: String = "localhost") throws -> (
         status: Int, body: String
     ) {
-        // Bash can connect; the answer to HTTP/1.0 ends with the connection.
-        let script =
-            #"exec 3<>"/dev/tcp/127.0.0.1/$0"; printf '%s %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$@" >&3; cat <&3"#
-        let result = try run("/bin/bash", ["-c", script, "\(port)", method, path, host])
-        let answer = result.output.replacing("\r\n", with: "\n")
-        let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }, "\(answer)")
-        let end = try #require(answer.range(of: "\n\n"))
-        return (status, String(answer[end.upperBound...]))
+        let socket = try RunningImageServer.connect(toPort: port)
+        // The answer to HTTP/1.0 ends with the connection.
+        RunningImageServer.send(Array("\(method) \(path) HTTP/1.0\r\nHost: \(host)\r\n\r\n".utf8), to: socket)
+        let answer = try RunningImageServer.answer(from: socket)
+        return (answer.status, answer.text)
     }
 
     /// The values of the metrics, by name and labels.

@@ -20,7 +20,9 @@ struct RunningImageServer {
         port = try path == nil ? #require(served) : 0
     }
 
-    func connect() throws -> FileDescriptor {
+    func connect() throws -> FileDescriptor { try Self.connect(toPort: port, path) }
+
+    static func connect(toPort port: Int, _ path: String? = nil) throws -> FileDescriptor {
         let socket = try path.map { try UnixSocket.connect(to: $0) } ?? loopbackSocket(toPort: port)
         var time = timeval(tv_sec: Int(patience), tv_usec: 0)
         _ = unsafe setsockopt(socket.raw, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))

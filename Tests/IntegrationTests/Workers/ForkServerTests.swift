@@ -48,12 +48,4 @@
         try replace(first, signalling: SIGSEGV)
         try check("/again")
     }
-
-    /// Forked workers exit with the broker, like those started directly.
-    @Test func workersExitWithTheBroker() throws {
-        _ = try server()
-        let processes = try broker.allChildren()
-        broker.signal(SIGKILL)
-        try eventually("all processes have exited") { processes.allSatisfy { !$0.isAlive } }
-    }
 }

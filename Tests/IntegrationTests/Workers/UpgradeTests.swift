@@ -70,9 +70,7 @@
         let directory = try TemporaryDirectory()
         try Programs.install(["imgbroker", "imgfetch", "imgcache"], in: directory.path)
         let report = #"{"type":"ready",\#(field)"sandbox":{"seccomp":true,"landlock":7}}"#
-        let length = String(report.utf8.count, radix: 8)
-        let script = "#!/bin/sh\nprintf '\\000\\000\\000\\\(length)%s' '\(report)' >&3\nexec sleep 20\n"
-        try Programs.write(script, to: directory.file("imgworker"))
+        try Programs.write("#!/bin/sh\n\(workerScript(sending: report))\n", to: directory.file("imgworker"))
         let broker = try TestBroker(workers: 1, folder: directory.path)
         try broker.wait(for: "three workers were started") { $0[.workerRestarts] >= 3 }
         let known = field.isEmpty ? "unknown" : "0.0.9"
