@@ -5,7 +5,7 @@ import struct
 import imagecodecs
 import numpy
 
-from heic import box, boxes, colors, file, size, tiles
+from heic import box, boxes, colors, file, pair, size, tiles
 
 
 def coded(pixels):
@@ -37,14 +37,8 @@ def grid(image, side):
 
 def with_thumbnail(image, thumbnail, *extra):
     """Returns a file of an image and its thumbnail without loss, both with more properties."""
-    (configuration, data), (small_configuration, small_data) = (coded(numpy.asarray(part))[0] for part in (image, thumbnail))
-    properties = [
-        size(*image.size), box("av1C", configuration), size(*thumbnail.size), box("av1C", small_configuration),
-        colors(1, 13, 0, True), *extra]
-    shared = list(range(5, len(properties) + 1))
-    return file(
-        [("av01", data), ("av01", small_data)], properties, [[1, 2] + shared, [3, 4] + shared], references=[("thmb", 2, [1])],
-        brand=b"avif", compatible=b"avifmif1miaf")
+    parts = [(part, *coded(numpy.asarray(part))[0]) for part in (image, thumbnail)]
+    return pair("av01", "av1C", parts, colors(1, 13, 0, True), *extra, brand=b"avif", compatible=b"avifmif1miaf")
 
 
 def with_colors(pixels, primaries, transfer):

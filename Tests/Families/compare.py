@@ -86,6 +86,12 @@ def wide_profile():
     return bytes(profile)
 
 
+def of_inks(inks):
+    """Returns the colours of cyan, magenta, yellow and black."""
+    inks = inks.astype(float)
+    return numpy.round((255 - inks[..., :3]) * (255 - inks[..., 3:]) / 255)
+
+
 def heics():
     """Yields names, files, expected pixels and tolerances."""
     plain, odd, clear = scene(96, 64), scene(97, 61), scene(96, 64, True)
@@ -208,9 +214,7 @@ def jp2s():
     yield "palette-alpha", jp2.file(single, jp2.colors(16), jp2.palette(colors), definitions), colors[gray], 0
     profile = wide_profile()
     yield "icc", jp2.file(jp2.encoded(image), jp2.profile(profile)), shown(pixels, profile), 2
-    inks = straight.astype(float)
-    from_inks = numpy.round((255 - inks[..., :3]) * (255 - inks[..., 3:]) / 255)
-    yield "cmyk", jp2.file(jp2.encoded(clear), jp2.colors(12)), from_inks, 0
+    yield "cmyk", jp2.file(jp2.encoded(clear), jp2.colors(12)), of_inks(straight), 0
     ycc = numpy.asarray(image.convert("YCbCr"))
     yield "sycc", jp2.file(jp2.encoded(Image.fromarray(ycc)), jp2.colors(18)), numpy.asarray(
         Image.fromarray(ycc, "YCbCr").convert("RGB")), 1
@@ -233,9 +237,7 @@ def tiffs():
         return file.getvalue()
 
     def saved(image, **options):
-        file = io.BytesIO()
-        image.save(file, "TIFF", **options)
-        return file.getvalue()
+        return simple.saved(image, "TIFF", **options)
 
     image, clear = scene(97, 61), scene(97, 61, True)
     pixels, gray, straight = numpy.asarray(image), numpy.asarray(image.convert("L")), numpy.asarray(clear)
@@ -244,8 +246,6 @@ def tiffs():
         yield name, written(pixels, photometric="rgb", compression=name, **options), pixels, 0
     planes = numpy.moveaxis(pixels, 2, 0)
     cyan = numpy.asarray(image.convert("CMYK"))
-    inks = cyan.astype(float)
-    from_inks = numpy.round((255 - inks[..., :3]) * (255 - inks[..., 3:]) / 255)
     palette = numpy.random.default_rng(3).integers(0, 256, (3, 256)).astype(numpy.uint16)
     deep = pixels.astype(numpy.uint16) * 256 + 99
     multiplied = straight.copy()
@@ -267,8 +267,8 @@ def tiffs():
         ("palette", written(gray, photometric="palette", colormap=palette * 257), palette.T[gray]),
         ("16-bits", written(deep, photometric="rgb", compression="lzw", predictor=True), numpy.round(deep / 257)),
         ("16-bits-gray", written(gray.astype(numpy.uint16) * 257, photometric="minisblack", byteorder=">"), gray),
-        ("cmyk", written(cyan, photometric="separated"), from_inks),
-        ("cmyk-16", written(cyan.astype(numpy.uint16) * 257, photometric="separated"), from_inks),
+        ("cmyk", written(cyan, photometric="separated"), of_inks(cyan)),
+        ("cmyk-16", written(cyan.astype(numpy.uint16) * 257, photometric="separated"), of_inks(cyan)),
         ("orientation-6", saved(image, tiffinfo={274: 6}), numpy.rot90(pixels, 3)),
         ("orientation-2", saved(image, tiffinfo={274: 2}), pixels[:, ::-1]),
         ("group-3", saved(image.convert("1"), compression="group3"), numpy.asarray(image.convert("1")) * 255),

@@ -113,12 +113,16 @@ def with_properties(image, *extra, brand=b"heic", compatible=b"mif1heic", **opti
 
 def with_thumbnail(image, thumbnail, *extra, **options):
     """Returns a file of an image and its thumbnail, both with more properties."""
-    (configuration, data), (small_configuration, small_data) = coded(image, **options), coded(thumbnail, **options)
-    properties = [
-        size(*image.size), box("hvcC", configuration), size(*thumbnail.size), box("hvcC", small_configuration), *extra]
-    shared = list(range(5, len(properties) + 1))
+    return pair("hvc1", "hvcC", [(part, *coded(part, **options)) for part in (image, thumbnail)], *extra)
+
+
+def pair(kind, configuring, parts, *extra, **brands):
+    """Returns a file of an image and its thumbnail: each with its configuration and its data, and both with more properties."""
+    properties = [found for part, configuration, _ in parts for found in (size(*part.size), box(configuring, configuration))]
+    shared = list(range(5, 5 + len(extra)))
     return file(
-        [("hvc1", data), ("hvc1", small_data)], properties, [[1, 2] + shared, [3, 4] + shared], references=[("thmb", 2, [1])])
+        [(kind, data) for _, _, data in parts], properties + list(extra), [[1, 2] + shared, [3, 4] + shared],
+        references=[("thmb", 2, [1])], **brands)
 
 
 def tiles(image, side):

@@ -7,9 +7,7 @@ import subprocess
 import numpy
 from PIL import Image
 
-
-def box(name, content):
-    return struct.pack(">I4s", len(content) + 8, name.encode()) + content
+from heic import box
 
 
 def file(codestream, *header):
