@@ -78,34 +78,34 @@ package final class RawClient {
     ///
     /// - Throws: `SystemError`; `TestFailure` when the socket does not accept them in time.
     package func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
-        guard let socket else { throw Closed() }
         let deadline = Deadline(seconds: patience)
-        var (sent, descriptors) = (0, descriptors)
+        var sent = try sendPart(of: bytes, descriptors)
         while sent < bytes.count {
-            let count = unsafe try bytes.withUnsafeBytes {
-                unsafe try UnixSocket.send(
-                    UnsafeRawBufferPointer(rebasing: $0[sent...]), descriptors: descriptors, on: socket)
-            }
-            if let count {
-                sent += count
-                descriptors = []
-            } else if !waitUntilReady(socket.raw, writing: true, deadline) {
+            guard let socket, waitUntilReady(socket.raw, writing: true, deadline) else {
                 throw TestFailure("the broker takes no more bytes")
             }
+            sent = try sendPart(of: bytes, from: sent, descriptors)
         }
     }
 
     /// Sends as much of `bytes` as the socket accepts at once.
-    package func sendWhatIsTaken(_ bytes: [UInt8]) throws {
+    package func sendWhatIsTaken(_ bytes: [UInt8]) throws { _ = try sendPart(of: bytes, []) }
+
+    /// Sends as much of `bytes` from `start` on as the socket accepts at once, `descriptors` with the first of all.
+    /// Returns the place up to which they are sent.
+    private func sendPart(of bytes: [UInt8], from start: Int = 0, _ descriptors: [FileDescriptor]) throws -> Int {
         guard let socket else { throw Closed() }
-        var sent = 0
+        var sent = start
         while sent < bytes.count {
             let count = unsafe try bytes.withUnsafeBytes {
-                unsafe try UnixSocket.send(UnsafeRawBufferPointer(rebasing: $0[sent...]), on: socket)
+                unsafe try UnixSocket.send(
+                    UnsafeRawBufferPointer(rebasing: $0[sent...]), descriptors: sent == 0 ? descriptors : [],
+                    on: socket)
             }
-            guard let count else { return }
+            guard let count else { break }
             sent += count
         }
+        return sent
     }
 
     /// A frame around `text`, valid or not.

@@ -9,9 +9,7 @@
         package var sampling = 444
         /// The quantizer, 0 (lossless) … 63.
         package var quantizer = 0
-        /// Whether to write alpha.
         package var hasAlpha = false
-        /// Whether to store premultiplied colour.
         package var isPremultiplied = false
         /// Whether to use limited range: black is 16 and white 235.
         package var isLimited = false
@@ -29,10 +27,8 @@
         package var (timescale, durations) = (1000, [Int]())
         /// The most frames from one key frame to the next; 0 for any number.
         package var keyInterval = 0
-        /// An ICC profile.
         package var profile: [UInt8] = []
 
-        /// Creates the description of a still image of 8 bits.
         package init() {}
 
         /// Encodes `picture`; empty if libavif cannot encode such a file.

@@ -5,20 +5,14 @@ package struct TestAnimation: Sendable {
         case keep, clear, restore
     }
 
-    /// One frame.
     package struct Frame: Sendable {
-        /// Its position on the canvas.
         package var (x, y): (Int, Int)
-        /// Its pixels.
         package var picture: TestPicture
-        /// Its disposal.
         package var disposal: Disposal
-        /// Whether it is blended over the canvas.
         package var isBlended: Bool
         /// The delay in the format's unit: hundredths of a second, or milliseconds in WebP.
         package var delay: Int
 
-        /// Creates a frame at (x, y).
         package init(
             _ x: Int, _ y: Int, _ picture: TestPicture, _ disposal: Disposal = .keep, isBlended: Bool = true,
             delay: Int = 20
@@ -28,14 +22,11 @@ package struct TestAnimation: Sendable {
         }
     }
 
-    /// The canvas size.
     package var (width, height): (Int, Int)
-    /// The frames in order.
     package var frames: [Frame]
     /// The file's number of repetitions; nil to omit it.
     package var loops: Int?
 
-    /// Creates an animation on a canvas of this size.
     package init(width: Int, height: Int, loops: Int? = 0, frames: [Frame]) {
         (self.width, self.height, self.loops, self.frames) = (width, height, loops, frames)
     }

@@ -1,6 +1,5 @@
 /// Changes boxes of an ISO base media file (ISO/IEC 14496-12) whose samples follow its structure.
 package enum TestBoxes {
-    /// Returns a box.
     package static func box(_ type: String, _ content: [UInt8]) -> [UInt8] {
         number(content.count + 8) + Array(type.utf8) + content
     }

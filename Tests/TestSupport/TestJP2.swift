@@ -43,7 +43,6 @@ package struct TestJ2K {
         return file + [0xFF, 0xD9]
     }
 
-    /// Returns a marker segment.
     package static func segment(_ marker: UInt8, _ content: [UInt8]) -> [UInt8] {
         [0xFF, marker, UInt8((content.count + 2) >> 8), UInt8((content.count + 2) & 255)] + content
     }

@@ -3,7 +3,6 @@ internal import Foundation
 
 /// ICC profiles written without a library (ICC.1:2001), and files that contain one.
 package enum TestProfile {
-    /// Three primaries.
     package struct Primaries: Sendable {
         let values: ICCProfile.Primaries
     }
