@@ -4,7 +4,7 @@
     private static func picture(_ number: Int) -> TestPicture { tile(number, side: 128) }
 
     private func start() throws -> Setting {
-        try Setting(["--memory-limit", "1M"]) { png(Self.picture(Int($0.path.dropFirst()) ?? 0)) }
+        try Setting(["--memory-limit", "1M"]) { png(Self.picture($0.numberInPath)) }
     }
 
     @Test func staysWithinTheLimit() throws {
@@ -79,8 +79,7 @@
 
     /// The statistics, the log and the doctor say that descriptors, not bytes, cause evictions.
     @Test func descriptorsBoundTheImagesInMemory() throws {
-        let setting = try Setting(descriptorLimit: 160) { png(largeTile(Int($0.path.dropFirst()) ?? 0)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting(descriptorLimit: 160) { png(largeTile($0.numberInPath)) }.withClient()
         for number in 0..<100 {
             try client.release([try #require(client.load(setting.url("/\(number)")).image().buffer)])
         }
@@ -93,8 +92,7 @@
 
     /// Images that nobody uses take no descriptor when there are few, and have the same pixels afterwards.
     @Test func moreSmallImagesThanDescriptors() throws {
-        let setting = try Setting(descriptorLimit: 256) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting(descriptorLimit: 256) { png(tile($0.numberInPath, side: 64)) }.withClient()
         let numbers = 0..<300
         func load(_ number: Int, _ fields: String = "") throws -> RawClient.Incoming {
             let incoming = try client.load(setting.url("/\(number)"), fields)
@@ -136,7 +134,7 @@
 
     /// The kernel reuses descriptor numbers; buffer numbers are never reused.
     @Test func bufferNumbersAreNotReused() throws {
-        let setting = try Setting(["--memory-limit", "64K"]) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }
+        let setting = try Setting(["--memory-limit", "64K"]) { png(tile($0.numberInPath, side: 64)) }
         let client = try setting.client()
         var numbers: Set<Int> = []
         for round in 0..<3 {
@@ -155,7 +153,7 @@
     /// Originals that wait for decoding cannot be evicted, so downloads wait for the decoders.
     @Test func downloadsWaitForDecoders() throws {
         let (setting, client) = try Setting(["--memory-limit", "1M"], workers: 1) {
-            png(Self.picture(Int($0.path.dropFirst()) ?? 0))
+            png(Self.picture($0.numberInPath))
         }.withClient()
         try setting.idleWorkers()
         let workers = try setting.broker.stopAll(.decode)

@@ -4,12 +4,7 @@ import CTestSupport
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SegmentTests {
     private let setting: Setting
 
-    init() throws {
-        setting = try Setting(["--memory-limit", "16M"]) { request in
-            let number = Int(request.path.dropFirst()) ?? 0
-            return png(number >= 1000 ? largeTile(number, side: 150) : tile(number))
-        }
-    }
+    init() throws { setting = try Setting(["--memory-limit", "16M"]) { png(Self.picture($0.numberInPath)) } }
 
     private func client(as uid: UInt32? = nil) throws -> RawClient {
         let client = try uid.map { try setting.client(as: $0) } ?? setting.client()
@@ -17,7 +12,7 @@ import CTestSupport
         return client
     }
 
-    private func number(_ number: Int) -> TestPicture {
+    private static func picture(_ number: Int) -> TestPicture {
         number >= 1000 ? largeTile(number, side: 150) : tile(number)
     }
 
@@ -31,7 +26,7 @@ import CTestSupport
         for number in [1, 2, 3, 1000] {
             let answer = try client.load(setting.url("/\(number)"))
             #expect(try answer.image().segment == image.segment && answer.image().descriptors == 0)
-            #expect(try client.picture(answer) == self.number(number))
+            #expect(try client.picture(answer) == Self.picture(number))
         }
         let names = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
         #expect(names.filter { $0.contains("imgbroker-segment") }.count == 1)
@@ -63,7 +58,7 @@ import CTestSupport
         var places: Set<Int> = []
         for number in 1001..<1020 { places.insert(try owner.load(setting.url("/\(number)")).image().offset) }
         #expect(places.contains(place))
-        #expect(try slow.picture(answering: id) == number(1000))
+        #expect(try slow.picture(answering: id) == Self.picture(1000))
     }
 
     @Test func nobodyCanWriteToASegment() throws {
@@ -119,11 +114,11 @@ import CTestSupport
                     kept.append((round * 1000 + number, try client.load(setting.url("/\(round * 1000 + number)"))))
                 }
                 if number % 50 == 0 {
-                    for (number, answer) in kept { #expect(try client.picture(answer) == self.number(number)) }
+                    for (number, answer) in kept { #expect(try client.picture(answer) == Self.picture(number)) }
                 }
             }
         }
-        for (number, answer) in kept { #expect(try client.picture(answer) == self.number(number)) }
+        for (number, answer) in kept { #expect(try client.picture(answer) == Self.picture(number)) }
         let report = try setting.broker.stats()
         #expect(report[.evictions] > 300 && report[.descriptorEvictions] == 0)
         #expect(report[.memoryBytes] <= 16 << 20)

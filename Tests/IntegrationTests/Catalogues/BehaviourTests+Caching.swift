@@ -67,7 +67,7 @@ extension BehaviourTests {
         // Eight images with their originals fill the memory.
         // An entry's value depends on the time its load took: a delay makes all of them about equal on a busy machine.
         let (setting, client) = try Setting(["--memory-limit", "1M"]) {
-            png(tile(Int($0.path.dropFirst()) ?? 0, side: 128)).with { $0.delayMs = 50 }
+            png(tile($0.numberInPath, side: 128)).with { $0.delayMs = 50 }
         }.withClient()
         func source(_ number: Int) throws -> ImageReply.Source {
             try client.load(setting.url("/\(number)"), #""delivery":"none""#).image().source

@@ -127,7 +127,7 @@ extension BehaviourTests {
             tile(number).png + [UInt8](repeating: UInt8(number), count: 3 << 20)
         }
         let (setting, client) = try Setting { request in
-            .ok(body(Int(request.path.dropFirst()) ?? 0)).with { $0.hold = .afterBytes(1 << 20) }
+            .ok(body(request.numberInPath)).with { $0.hold = .afterBytes(1 << 20) }
         }.withClient()
         let ids = try (0..<6).map { try client.get(setting.url("/\($0)"), #""as":"original""#) }
         for number in 0..<6 { setting.origin.expectHeld("/\(number)") }

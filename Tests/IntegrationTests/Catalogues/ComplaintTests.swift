@@ -74,8 +74,9 @@ import Synchronization
 
     @Test func cancelledRequestsEndExactlyOnce() throws {
         let (setting, client) = try Setting { request in
-            let number = Int(request.path.dropFirst()) ?? 0
-            return png(tile(number)).with { $0.hold = number % 2 == 0 ? .never : .afterBytes(100) }
+            png(tile(request.numberInPath)).with {
+                $0.hold = request.numberInPath % 2 == 0 ? .never : .afterBytes(100)
+            }
         }.withClient()
         var asked: Set<Int> = []
         var cancelled: Set<Int> = []

@@ -1,11 +1,7 @@
 /// Requests of administrators, prefetching and events.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct AdminTests {
     private static func setting(_ arguments: [String] = []) throws -> Setting {
-        try Setting(arguments) { request in
-            if request.path.hasPrefix("/missing") { return .status(404) }
-            let number = Int(request.path.drop { !$0.isNumber }) ?? 0
-            return png(tile(number)).with { $0.hold = request.path.hasPrefix("/held") ? .beforeHeaders : .never }
-        }
+        try Setting(arguments) { $0.path.hasPrefix("/missing") ? .status(404) : numberedImage($0) }
     }
 
     @Test func suspensionServesHitsAndQueuesLoads() throws {

@@ -5,7 +5,7 @@
     }
 
     @Test func `hundreds of tasks share one connection`() async throws {
-        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting { png(tile($0.numberInPath)) }
         let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)
         let urls = (0..<40).map { setting.url("/\($0)") }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -212,7 +212,7 @@
     }
 
     @Test func `released images release their leases without a further request`() async throws {
-        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting { png(tile($0.numberInPath)) }
         let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)
         var images: [BrokerImage] = []
         for seed in 0..<20 { images.append(try await broker.image(at: setting.url("/\(seed)"))) }

@@ -37,7 +37,7 @@
             case "/missing": .status(404)
             case "/broken": .ok([1, 2, 3], contentType: "image/png")
             case "/error": .status(503)
-            default: png(tile(Int(request.path.dropFirst()) ?? 0))
+            default: png(tile(request.numberInPath))
             }
         }.withClient()
         for number in 0..<20 { _ = try client.load(setting.url("/\(number % 12)")) }

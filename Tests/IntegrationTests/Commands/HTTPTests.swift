@@ -97,7 +97,7 @@
             case "/photo": .ok(TestPicture.gradient(width: 40, height: 20).jpeg(.baseline), contentType: "image/jpeg")
             case "/broken": .ok([1, 2, 3], contentType: "image/png")
             case "/missing": .status(404)
-            default: png(tile(Int(request.path.dropFirst()) ?? 0, side: 64))
+            default: png(tile(request.numberInPath, side: 64))
             }
         }
         let server = try Server(setting.broker)

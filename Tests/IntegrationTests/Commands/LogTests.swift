@@ -10,10 +10,9 @@
     }
 
     @Test func `each line is an object, requests have names, and no line has a secret`() throws {
-        let setting = try Setting(["--log-format", "json", "--log-level", "debug"]) {
+        let (setting, client) = try Setting(["--log-format", "json", "--log-level", "debug"]) {
             $0.path.hasPrefix("/missing") ? .status(404) : png(tile(1))
-        }
-        let client = try setting.client()
+        }.withClient()
         for path in ["/1?token=secret", "/1?token=secret", "/2?token=secret"] {
             #expect(try client.load(setting.url(path)).image().width > 0)
         }

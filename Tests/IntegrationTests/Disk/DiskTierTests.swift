@@ -289,7 +289,7 @@
     private func setting() throws -> DiskSetting {
         let setting = try DiskSetting { request in
             .resource(
-                flat(Int(request.path.dropFirst()) ?? 0).png, etag: "\"1\"", cacheControl: "max-age=\(request.query)",
+                flat(request.numberInPath).png, etag: "\"1\"", cacheControl: "max-age=\(request.query)",
                 contentType: "image/png", for: request)
         }
         try setting.wait(for: .on)

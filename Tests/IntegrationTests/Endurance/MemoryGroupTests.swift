@@ -10,7 +10,7 @@
         let group = try ControlGroup(memory: 256 << 20)
         let pictures = [(1200, 900), (120, 90), (90, 120)].map { TestPNG.blank(width: $0.0, height: $0.1) }
         let origin = try TestOrigin { request in
-            let number = Int(request.path.dropFirst()) ?? 0
+            let number = request.numberInPath
             // Equal pixels in different bytes: what follows an image's end is ignored.
             let bytes = pictures[number % pictures.count] + Array("\(number)".utf8)
             return .ok(bytes, contentType: "image/png")

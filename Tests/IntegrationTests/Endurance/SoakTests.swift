@@ -93,7 +93,7 @@
 
     @Test func soakLeavesNoResources() throws {
         let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
-            let number = Int(request.path.dropFirst()) ?? 0
+            let number = request.numberInPath
             if number % 23 == 22 { return .status(404) }
             if number % 29 == 28 { return .ok(Array("no picture".utf8)) }
             let control = number % 7 == 0 ? "max-age=0, stale-while-revalidate=600" : "max-age=\(number % 4 * 200)"

@@ -28,7 +28,7 @@
 
     @Test(arguments: [1, 2, 3]) func stormLeavesNoResources(_ seed: UInt64) throws {
         let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
-            let number = Int(request.path.dropFirst()) ?? 0
+            let number = request.numberInPath
             if number % 11 == 10 { return .status(500) }
             if number % 13 == 12 { return .ok(Array("no picture".utf8)) }
             return png(tile(number, side: 40)).with { ($0.pieceBytes, $0.pauseMs) = (3000, number % 4) }

@@ -40,7 +40,7 @@
     }
 
     static let image: @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { request in
-        png(tile(Int(request.path.dropFirst()) ?? 0), maxAge: 1000)
+        png(tile(request.numberInPath), maxAge: 1000)
     }
 
     @Test func `a server that is killed fails no request`() throws {

@@ -32,8 +32,7 @@
     }
 
     @Test func fewDescriptors() throws {
-        let setting = try Setting(descriptorLimit: 80) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting(descriptorLimit: 80) { png(tile($0.numberInPath)) }.withClient()
         // Far more images and connections than descriptors.
         for number in 0..<100 {
             #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
@@ -59,7 +58,7 @@
 
     /// A client that leases many small images uses up descriptors, not bytes.
     @Test func leasingManySmallImages() throws {
-        let setting = try Setting(descriptorLimit: 80) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting(descriptorLimit: 80) { png(tile($0.numberInPath)) }
         let hoarder = try setting.client()
         let ids = try (0..<100).map { try hoarder.get(setting.url("/\($0)")) }
         let errors = try ids.compactMap { try hoarder.answer(to: $0).error }

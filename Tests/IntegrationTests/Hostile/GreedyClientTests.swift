@@ -8,7 +8,7 @@
     /// One client gets its share of leases; other clients of its user and of another are served, and get hits.
     @Test(arguments: isRoot ? [nil, 20_011] : [nil]) func leasingEverything(user: UInt32?) throws {
         let setting = try Setting(["--memory-limit", "16M"]) { request in
-            let number = Int(request.path.dropFirst()) ?? 0
+            let number = request.numberInPath
             return number < 1000 ? .ok(Self.large(number)) : png(tile(number))
         }
         func client() throws -> RawClient { try user.map { try setting.client(as: $0) } ?? setting.client() }
@@ -84,7 +84,7 @@
     /// To release buffers that were never received does not release answers that are still unsent: the broker reads no
     /// more from a client that does not receive.
     @Test func releasingUnreceivedBuffers() throws {
-        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting { png(tile($0.numberInPath)) }
         let observer = try setting.client()
         for number in 0..<400 { _ = try observer.load(setting.url("/\(number)"), #""delivery":"none""#) }
         let before = try observer.stats()[.requests]
@@ -281,7 +281,7 @@
     /// more of them, connected or not.
     @Test(.enabled("only others are bound by it") { geteuid() == 0 }) func unreceivedDescriptors() throws {
         let setting = try Setting(["--user", "daemon"], descriptorLimit: 256) {
-            png(tile(Int($0.path.dropFirst()) ?? 0))
+            png(tile($0.numberInPath))
         }
         let (client, undisturbed) = (try setting.client(), try UndisturbedBroker())
         for number in 0..<20 { _ = try client.load(setting.url("/\(number)"), #""delivery":"none""#) }

@@ -73,7 +73,7 @@
     }()
 
     @Test func malformedFramesAreAnswered() throws {
-        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting { png(tile($0.numberInPath)) }
         let good = try setting.client()
         _ = try good.load(setting.url("/0"))
         try setting.idle()

@@ -33,8 +33,7 @@
                 ("image/qoi", Array("qoif".utf8) + [0, 0, 0, 2, 0, 0, 0, 1, 3, 0, 0xC1, 0, 0, 0, 0, 0, 0, 0, 1]),
                 ("image/x-tga", [0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 24, 0, 0x81, 0, 0, 255]),
             ]
-            let setting = try Setting { request in .ok(files[Int(request.path.dropFirst()) ?? 0].1) }
-            let client = try setting.client()
+            let (setting, client) = try Setting { request in .ok(files[request.numberInPath].1) }.withClient()
             for (index, (kind, _)) in files.enumerated() {
                 let image = try client.load(setting.url("/\(index)")).image()
                 #expect((image.width, image.height, image.contentType) == (2, 1, kind))

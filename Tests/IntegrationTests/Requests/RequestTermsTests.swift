@@ -23,7 +23,7 @@
     /// Four URLs that redirect in circles end like one, each after its redirects.
     @Test func `circles end`() throws {
         let setting = try Setting { request in
-            return .redirect(to: "/\((Int(request.path.dropFirst()) ?? 0) % 5 + 1)")
+            return .redirect(to: "/\(request.numberInPath % 5 + 1)")
         }
         let error = try setting.client().failure(setting.url("/1"), alternatives(setting, ["/2", "/3", "/4", "/5"]))
         #expect(error.code == .tooManyRedirects)

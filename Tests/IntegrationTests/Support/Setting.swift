@@ -83,6 +83,19 @@ func largeTile(_ seed: Int, side: Int = 200) -> TestPicture {
     }
 }
 
+extension LocalOrigin.Request {
+    /// The number at the end of the path; 0 without one.
+    var numberInPath: Int { path.split(separator: "/").last.flatMap { Int($0) } ?? 0 }
+}
+
+/// The image with the number in the path: a large one for "/large/1", and one that waits for its gate for "/held/1".
+func numberedImage(_ request: LocalOrigin.Request, side: Int = 200) -> LocalOrigin.Response {
+    let number = request.numberInPath
+    return png(request.path.hasPrefix("/large/") ? largeTile(number, side: side) : tile(number)).with {
+        $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
+    }
+}
+
 func png(_ picture: TestPicture, maxAge: Int? = nil) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png").with { response in
         if let maxAge { response.headers.append(.init("Cache-Control", "max-age=\(maxAge)")) }

@@ -7,10 +7,7 @@
     init() throws {
         directory = try TemporaryDirectory()
         store = try StandInStore(in: directory)
-        origin = try TestOrigin { request in
-            let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
-            return png(request.path.hasPrefix("/large/") ? largeTile(number) : tile(number))
-        }
+        origin = try TestOrigin { numberedImage($0) }
     }
 
     private func start() throws -> TestBroker {

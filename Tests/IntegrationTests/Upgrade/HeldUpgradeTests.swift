@@ -7,12 +7,7 @@
     private let holder: RawClient
 
     init() throws {
-        setting = try Setting { request in
-            let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
-            return png(request.path.hasPrefix("/large/") ? largeTile(number, side: 800) : tile(number)).with {
-                $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
-            }
-        }
+        setting = try Setting { numberedImage($0, side: 800) }
         (admin, bystander) = (try setting.client(), try setting.client(as: 20_041))
         holder = try setting.client(as: 20_042)
         _ = try bystander.load(setting.url("/1"))
@@ -216,11 +211,7 @@
     private let undisturbed: UndisturbedBroker
 
     init() throws {
-        setting = try Setting { request in
-            png(request.path.hasPrefix("/large/") ? largeTile(1, side: 800) : tile(request.path.utf8.count)).with {
-                $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
-            }
-        }
+        setting = try Setting { numberedImage($0, side: 800) }
         (admin, bystander) = (try setting.client(), try setting.client(as: 20_041))
         undisturbed = try UndisturbedBroker()
         _ = try bystander.load(setting.url("/a"), #""delivery":"none""#)

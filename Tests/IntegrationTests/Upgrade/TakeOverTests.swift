@@ -2,14 +2,8 @@ import Synchronization
 
 /// `imgbroker ctl upgrade`: another program in the place of the running one, with its clients and images.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TakeOverTests {
-    /// An origin whose paths are numbers of images; those of "/held/" wait for their gate.
     private static func setting(_ arguments: [String] = []) throws -> Setting {
-        try Setting(arguments) { request in
-            let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
-            return png(request.path.hasPrefix("/large/") ? largeTile(number) : tile(number)).with {
-                $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
-            }
-        }
+        try Setting(arguments) { numberedImage($0) }
     }
 
     private func upgrade(_ broker: TestBroker) throws -> ProgramResult {
@@ -222,10 +216,7 @@ import Synchronization
 
     @Test func `packed images and unread replies are handed over, too`() throws {
         // So few descriptors that small images are packed.
-        let (setting, client) = try Setting(descriptorLimit: 160) { request in
-            let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
-            return png(request.path.hasPrefix("/large/") ? largeTile(number, side: 400) : tile(number))
-        }.withClient()
+        let (setting, client) = try Setting(descriptorLimit: 160) { numberedImage($0, side: 400) }.withClient()
         for number in 1...150 {
             let buffer = try #require(client.load(setting.url("/\(number)")).image().buffer)
             try client.release([buffer])

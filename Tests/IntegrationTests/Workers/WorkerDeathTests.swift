@@ -2,12 +2,11 @@
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerDeathTests {
     @Test func killedWorkersLoseNoRequest() throws {
         let setting = try Setting { request in
-            let number = Int(request.path.dropFirst()) ?? 0
-            return png(tile(number, side: 80)).with {
+            png(tile(request.numberInPath, side: 80)).with {
                 $0.pieceBytes = 8000
                 $0.pauseMs = 10
                 // Held, so that enough downloads remain to be interrupted on a fast machine.
-                if number >= 60 { $0.hold = .afterBytes(8000) }
+                if request.numberInPath >= 60 { $0.hold = .afterBytes(8000) }
             }
         }
         try setting.idle()
