@@ -232,14 +232,20 @@ package final class RawClient {
         return error
     }
 
-    /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one, and waits
-    /// for the reply.
-    package func ask(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Incoming {
+    /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one. Returns its
+    /// id.
+    @discardableResult
+    package func request(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Int {
         let id = newID()
         let members = (file == nil ? "" : #","fds":1"#) + (members.isEmpty ? "" : "," + members)
         let frame = Self.frame(#"{"type":"\#(type)","id":\#(id)\#(members)}"#)
         try send(frame, descriptors: file.map { [$0] } ?? [])
-        return try answer(to: id)
+        return id
+    }
+
+    /// Sends a message like `request`, and waits for the reply.
+    package func ask(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Incoming {
+        try answer(to: request(type, members, of: file))
     }
 
     package func stats() throws -> StatsReport {

@@ -85,16 +85,12 @@ import Synchronization
             asked.insert(id)
             // Cancelled at once, later, twice or not at all; some requests have been answered before.
             for _ in 0..<[0, 1, 2, 0][number % 4] {
-                let cancelling = client.newID()
-                try client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
-                asked.insert(cancelling)
+                asked.insert(try client.request("cancel", #""request":\#(id)"#))
                 cancelled.insert(id)
             }
         }
         for id in asked where id % 3 == 0 {
-            let cancelling = client.newID()
-            try client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
-            asked.insert(cancelling)
+            asked.insert(try client.request("cancel", #""request":\#(id)"#))
         }
         for number in 0..<10 { setting.origin.gate("/\(number)").open() }
         var ends: [Int: Int] = [:]

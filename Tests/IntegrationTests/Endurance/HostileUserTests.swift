@@ -48,10 +48,7 @@ import CTestSupport
         defer { dead?.end() }
 
         // Serves one user: what the machine itself delays, and the other processes on it.
-        let undisturbed = try Setting(workers: 1, routes: ["/hit": png(tile(1))])
-        let companion = try undisturbed.client()
-        try companion.mapSegments()
-        _ = try companion.load(undisturbed.url("/hit"))
+        let undisturbed = try UndisturbedBroker()
 
         let exporter = try RunningExporter(setting.broker)
         let port = exporter.port
@@ -75,16 +72,14 @@ import CTestSupport
                 #expect(answer.error == nil)
                 (upgrade, upgrades) = (nil, upgrades + 1)
             } else if duringUpgrades, upgrade == nil, next % 20 == 19 {
-                upgrade = admin.newID()
-                try admin.send(#"{"type":"upgrade","id":\#(upgrade!)}"#)
+                upgrade = try admin.request("upgrade")
             }
             for _ in 0..<20 {
                 var answer: RawClient.Incoming?
                 let took = try microseconds { answer = try victim.load(good.url("/hit"), #""delivery":"none""#) }
                 hits.append(took)
                 #expect(answer?.error == nil)
-                others.append(
-                    try microseconds { _ = try companion.load(undisturbed.url("/hit"), #""delivery":"none""#) })
+                others.append(try microseconds { try undisturbed.load() })
                 usleep(2000)
             }
             next += 1
@@ -263,7 +258,7 @@ import CTestSupport
                 attackers.count("\(attack)")
                 return
             case .silentFiles:
-                if let file = try dead?.open() { try client.get(file) }
+                if let file = try dead?.open() { try client.request("get", of: file) }
                 _ = try? client.next(within: 5)
                 attackers.count("\(attack)")
                 return

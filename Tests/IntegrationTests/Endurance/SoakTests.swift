@@ -55,7 +55,6 @@
         let client = guest.client
         let number = Int.random(in: 0..<200, using: &random)
         let url = setting.url("/\(number)")
-        let id = client.newID()
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<82:
             let members = [
@@ -63,24 +62,19 @@
                 #","delivery":"\#(Self.deliveries.randomElement(using: &random)!)""#,
                 Self.variants.randomElement(using: &random)!, Self.more.randomElement(using: &random)!,
             ]
-            guest.gets[id] = number
-            try client.send(RawClient.getText(id, url, members.joined()))
+            guest.gets[try client.get(url, members.joined())] = number
             return true
         case 82..<87:
-            guest.others.insert(id)
             let request = guest.gets.keys.randomElement(using: &random) ?? 0
-            try client.send(#"{"type":"cancel","id":\#(id),"request":\#(request)}"#)
+            guest.others.insert(try client.request("cancel", #""request":\#(request)"#))
         case 87..<90:
-            guest.others.insert(id)
-            try client.send(#"{"type":"query","id":\#(id),"url":"\#(url)"}"#)
+            guest.others.insert(try client.request("query", #""url":"\#(url)""#))
         case 90..<92:
-            guest.others.insert(id)
-            try client.send(#"{"type":"remove","id":\#(id),"url":"\#(url)"}"#)
+            guest.others.insert(try client.request("remove", #""url":"\#(url)""#))
         case 92..<94:
-            guest.others.insert(id)
-            let urls = (0..<8).map { "\"\(setting.url("/\((number + $0) % 200)"))\"" }.joined(separator: ",")
-            try client.send(#"{"type":"prefetch","id":\#(id),"urls":[\#(urls)]}"#)
+            guest.others.insert(try client.prefetch((0..<8).map { setting.url("/\((number + $0) % 200)") }))
         case 94..<96:
+            let id = client.newID()
             guest.others.insert(id)
             let bytes = number % 5 == 0 ? Array("no picture".utf8) : picture(number).png
             try client.send(RawClient.frame(RawClient.storeText(id, url, #""payload":\#(bytes.count)"#)) + bytes)

@@ -59,18 +59,14 @@
                 sent += 1
             case 60..<75:
                 if let id = guest.pending.randomElement(using: &random) {
-                    let cancelling = guest.client.newID()
-                    guest.pending.insert(cancelling)
-                    try guest.client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
+                    guest.pending.insert(try guest.client.request("cancel", #""request":\#(id)"#))
                 }
             case 75..<85:
                 try guest.client.release(guest.leases + [1, 99_999])
                 guest.leases = []
             case 85..<88:
-                let id = guest.client.newID()
-                guest.pending.insert(id)
-                let number = Int.random(in: 0..<60, using: &random)
-                try guest.client.send(#"{"type":"remove","id":\#(id),"url":"\#(setting.url("/\(number)"))"}"#)
+                let url = setting.url("/\(Int.random(in: 0..<60, using: &random))")
+                guest.pending.insert(try guest.client.request("remove", #""url":"\#(url)""#))
             case 88..<91:
                 guest.client.close()
                 guests[index] = try Guest(setting.client(), mapsSegments: index % 2 == 0)

@@ -77,15 +77,13 @@
     @Test func memoryOpenForWritingOnly() throws {
         let url = setting.url("/a")
         let pixels =
-            #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
+            #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"}"#
         for isSealed in [true, false] {
             let file = try memoryFile(picture.png)
             let writing = try opened(FileSystem.path(ofDescriptor: file.raw), O_WRONLY)
             if isSealed { try file.seal() }
             var answers = [try client.store(url, writing)]
-            let id = client.newID()
-            try client.send(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#, with: writing)
-            answers.append(try client.answer(to: id))
+            answers.append(try client.ask("store", #""url":"\#(url)",\#(pixels)"#, of: writing))
             for type in ["get", "query", "remove"] { answers.append(try client.ask(type, "", of: writing)) }
             for answer in answers {
                 let error = try #require(answer.error)

@@ -51,7 +51,7 @@
         let contents = [UInt8](repeating: 1, count: 1_000_000)
         let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
         defer { stopping.end() }
-        let id = try client.get(stopping.open(), #""totalTimeoutMs":3000"#)
+        let id = try client.request("get", #""totalTimeoutMs":3000"#, of: stopping.open())
         try eventually("a part was read") { stopping.isSilent }
         stopping.end()
         let error = try client.answer(to: id).error
@@ -101,7 +101,7 @@
         var begun = Instant.now
         try expectFastLoads(of: file(tile(5))) {
             begun = .now
-            for _ in 1...5 { try hostile.get(silent.open(), #""totalTimeoutMs":1000"#) }
+            for _ in 1...5 { try hostile.request("get", #""totalTimeoutMs":1000"#, of: silent.open()) }
         }
         #expect(try hostile.answer(to: 1).error?.code == .timeout)
         #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
@@ -117,7 +117,7 @@
         let good = try file(tile(5))
         var id = 0
         try expectFastLoads(of: good) {
-            id = try owner.get(stopping.open(), #""totalTimeoutMs":3000"#)
+            id = try owner.request("get", #""totalTimeoutMs":3000"#, of: stopping.open())
             try eventually("a part was read") { stopping.isSilent }
         }
         #expect(try owner.picture(owner.ask("get", of: good)) == tile(5))

@@ -220,7 +220,7 @@ import Synchronization
         let path = try write(tile(7))
         for _ in 0..<500 {
             let other = try setting.client()
-            try other.get(FileDescriptor.open(readingAt: path))
+            try other.request("get", of: FileDescriptor.open(readingAt: path))
             other.close()
         }
         try eventually("no helper has the file open") {
@@ -243,7 +243,7 @@ import Synchronization
         let warm = try setting.broker.settledDescriptorsBesidesImages()
         for round in 0..<50 {
             let other = try setting.client()
-            let id = try other.get(file, #""cache":"reload""#)
+            let id = try other.request("get", #""cache":"reload""#, of: file)
             if round % 2 == 0 { try other.send(#"{"type":"cancel","id":100,"request":\#(id)}"#) }
             if round % 3 == 0 { _ = try other.answer(to: id) }
             other.close()

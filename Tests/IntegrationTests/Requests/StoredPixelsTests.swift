@@ -33,18 +33,13 @@ import CTestSupport
 
     private func members(_ layout: StoredPixels, _ more: String = "") -> String {
         #""pixels":{"width":\#(layout.geometry.width),"height":\#(layout.geometry.height),"stride":\#(layout.stride),"#
-            + #""offset":\#(layout.offset),"pixelFormat":"\#(layout.pixelFormat)","alpha":"\#(layout.alpha)"},"fds":1"#
-            + more
+            + #""offset":\#(layout.offset),"pixelFormat":"\#(layout.pixelFormat)","alpha":"\#(layout.alpha)"}"# + more
     }
 
     private func store(
         _ url: String, _ file: FileDescriptor, _ members: String, by client: RawClient? = nil
     ) throws -> WireError? {
-        let client = client ?? self.client
-        let id = client.newID()
-        let text = #"{"type":"store","id":\#(id),"url":"\#(url)",\#(members)}"#
-        try client.send(text, with: file)
-        return try client.answer(to: id).error
+        try (client ?? self.client).ask("store", #""url":"\#(url)",\#(members)"#, of: file).error
     }
 
     /// Every client gets the very memfd that was stored.
@@ -125,7 +120,7 @@ import CTestSupport
         for numbers in wrong {
             let pixels =
                 #""pixels":{"width":\#(numbers[0]),"height":\#(numbers[1]),"stride":\#(numbers[2]),"#
-                + #""offset":\#(numbers[3]),"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
+                + #""offset":\#(numbers[3]),"pixelFormat":"rgba8","alpha":"straight"}"#
             #expect(try store(url, good, pixels)?.code == .badRequest, "\(numbers)")
         }
         let long = try memfd(picture, layout, extra: StoredPixels.maximumRest + 1).seal().descriptor
@@ -136,7 +131,7 @@ import CTestSupport
             let file = FileDescriptor(owning: huge)
             #expect(fcntl(huge, 1033, 0b1111) == 0)
             let rows =
-                #""pixels":{"width":1024,"height":512,"stride":4096,"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
+                #""pixels":{"width":1024,"height":512,"stride":4096,"pixelFormat":"rgba8","alpha":"straight"}"#
             #expect(try store(url, file, rows)?.code == .badRequest)
         }
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)

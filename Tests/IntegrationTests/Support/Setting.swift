@@ -157,14 +157,6 @@ extension RawClient {
     /// Removes the original at `url` and what was made of it. Returns the number of originals.
     func remove(_ url: String) throws -> Int? { try ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int }
 
-    /// Requests the image in a file. Returns the request's id.
-    @discardableResult
-    func get(_ file: FileDescriptor, _ members: String = "") throws -> Int {
-        let id = newID()
-        try send(#"{"type":"get","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#, with: file)
-        return id
-    }
-
     /// Sends the first half of a message to store an image by its descriptor, and the descriptor.
     func sendHalf(ofStore id: Int, _ url: String, with descriptor: FileDescriptor) throws {
         let frame = Self.frame(Self.storeText(id, url, #""fds":1"#))
@@ -173,10 +165,7 @@ extension RawClient {
 
     /// Sends a request to load URLs ahead. Returns its id.
     func prefetch(_ urls: [String]) throws -> Int {
-        let id = newID()
-        let list = urls.map { "\"\($0)\"" }.joined(separator: ",")
-        try send(#"{"type":"prefetch","id":\#(id),"urls":[\#(list)]}"#)
-        return id
+        try request("prefetch", #""urls":[\#(urls.map { "\"\($0)\"" }.joined(separator: ","))]"#)
     }
 
     /// Loads an image, and returns its pixels.

@@ -15,8 +15,7 @@
 
     /// Upgrades, and has the bystander served, who is asking already.
     private func upgrade() throws {
-        let id = admin.newID()
-        try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
+        let id = try admin.request("upgrade")
         let (hit, miss) = (try bystander.get(setting.url("/1")), try bystander.get(setting.url("/\(id + 1)")))
         #expect(try admin.answer(to: id).error == nil, "\(setting.broker.logTail)")
         #expect(setting.broker.status.arguments.dropFirst().first == "take-over")
@@ -118,16 +117,16 @@
             stopping.end()
         }
         let reading = try setting.client(as: 20_043)
-        let read = try reading.get(stopping.open())
+        let read = try reading.request("get", of: stopping.open())
         try eventually("a part was read") { stopping.isSilent }
         try upgrade(untilEndOf: [reading], ids: [read])
         let opening = try setting.client(as: 20_042)
-        try upgrade(untilEndOf: [opening], ids: [opening.get(silent.open())])
+        try upgrade(untilEndOf: [opening], ids: [opening.request("get", of: silent.open())])
         // Messages beyond the user's share of helpers stay in their connections, which are handed over.
         var clients: [RawClient] = []
         for _ in 0..<4 {
             clients.append(try setting.client(as: 20_042))
-            try clients.last!.get(silent.open())
+            try clients.last!.request("get", of: silent.open())
             try upgrade()
             #expect(setting.broker.status.children.count { $0.state == "D" } <= 2 * 2)
         }
@@ -184,7 +183,7 @@
                 let others = try (0..<4).map { _ in try setting.client(as: 20_060 + user) }
                 let given = try user % 2 == 0 ? silent.open() : WritableBuffer(name: "given").descriptor
                 try others[0].sendHalf(ofStore: 1, setting.url("/s"), with: given)
-                try others[1].get(silent.open())
+                try others[1].request("get", of: silent.open())
                 try others[2].send([0, 0])
                 for _ in 0..<4 { try others[3].get(setting.url("/large/\(round)"), #""delivery":"inline""#) }
                 clients += others
@@ -221,8 +220,7 @@
 
     /// Upgrades, and returns the milliseconds of the bystander's slowest request meanwhile.
     private func slowestHitOfUpgrade() throws -> Int {
-        let id = admin.newID()
-        try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
+        let id = try admin.request("upgrade")
         var (slowest, isOver) = (0, false)
         while !isOver {
             // Once more after the answer.
@@ -271,7 +269,7 @@
     @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
-        try expectFast { try attackers { for _ in 1...4 { try $0.get(silent.open()) } } }
+        try expectFast { try attackers { for _ in 1...4 { try $0.request("get", of: silent.open()) } } }
     }
 
     @Test func `requests that are not answered, and replies that are not read`() throws {
