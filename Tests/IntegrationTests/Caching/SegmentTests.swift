@@ -1,5 +1,3 @@
-import CTestSupport
-
 /// Small images in segments, as clients receive them.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SegmentTests {
     private let setting: Setting

@@ -1,5 +1,3 @@
-import BrokerHarness
-
 /// `get` with lists of sources, with the terminal, and as a thumbnailer of file managers.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SourceListTests {
     private let setting: Setting

@@ -1,5 +1,3 @@
-import CTestSupport
-
 /// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while
 /// another user loads images. `make test-hostile` runs it with the release build, for IMGBROKER_HOSTILE_SECONDS
 /// seconds, and for a third of them while an administrator upgrades the broker every few seconds.

@@ -1,5 +1,3 @@
-import JSONCoding
-
 /// Where the time of a request went.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TraceTests {
     private func get(_ setting: Setting, _ paths: [String], _ words: String...) throws -> ProgramResult {

@@ -2,12 +2,9 @@ extension TestBroker {
     /// The number of descriptors that it has open, without the two of its fork server and of each process that
     /// receives descriptors, and the memory of workers for results: these may be missing at first, and start later.
     private var ownDescriptors: Int {
-        descriptorsBesidesHelpers - (forkServer == nil ? 0 : 2)
+        status.descriptors - 2 * (descriptorHelpers.count + (forkServer == nil ? 0 : 1))
             - status.openFiles.count { $0.contains("memfd:imgbroker-results") }
     }
-
-    /// Without a socket and a process of each helper, which starts when a connection is not closed at once.
-    var descriptorsBesidesHelpers: Int { status.descriptors - 2 * descriptorHelpers.count }
 
     /// Waits until no process starts or ends and no descriptor is opened or closed, and returns the number of
     /// descriptors that it has open then.
