@@ -33,7 +33,6 @@ package struct ProcessStatus: Hashable, Sendable {
     /// The number of times that it has given the processor up to wait for something; of its first thread.
     package var voluntarySwitches: Int? { field("voluntary_ctxt_switches").flatMap { Int($0) } }
 
-    /// The number of its open descriptors.
     package var descriptors: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count) ?? 0
     }
@@ -51,7 +50,6 @@ package struct ProcessStatus: Hashable, Sendable {
     /// The id of its parent; nil when it does not exist.
     package var parent: Int32? { figure(4).map { Int32($0) } }
 
-    /// The number of its minor page faults.
     package var minorFaults: Int? { figure(10) }
 
     /// The field of `/proc/PID/stat` with this number in proc(5), which is greater than that of the name.

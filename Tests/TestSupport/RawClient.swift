@@ -218,7 +218,6 @@ package final class RawClient {
         }
     }
 
-    /// Requests an image and waits for it.
     package func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
         let incoming = try answer(to: try get(url, members), within: seconds)
         if let error = incoming.error { throw error }

@@ -11,7 +11,6 @@ package struct SlowImage: Sendable, CustomStringConvertible {
     package var large: [UInt8]?
 
     package var description: String { family }
-    /// The name of the family's program.
     package var program: String { "imgworker-" + family }
 
     /// All families' images; without a family whose library has no encoder.

@@ -1,7 +1,6 @@
 internal import CTestSupport
 internal import Glibc
 
-/// The kinds of JPEG that tests decode.
 package enum JPEGKind: CaseIterable, Sendable {
     case baseline, progressive
     /// Four inks, 255 for none, stored as they are or as YCCK.

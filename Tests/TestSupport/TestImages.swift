@@ -44,7 +44,6 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// Creates an image of one colour.
     package init(width: Int, height: Int, filledWith pixel: [UInt8]) {
         self.init(width: width, height: height, bytes: repeated(pixel, width * height))
     }
