@@ -51,10 +51,10 @@ package final class RawClient {
     package var receivedBuffers: Int { buffers.count }
     private var lastID = 0
 
-    package init(_ path: String) throws {
+    package init(_ path: String, owner: AnyObject? = nil) throws {
         let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
-        self.socket = socket
+        (self.socket, self.owner) = (socket, owner)
     }
 
     /// Connects to the broker at `path` as another user, which requires root: the kernel reports the credentials at the

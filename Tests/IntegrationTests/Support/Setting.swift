@@ -27,11 +27,7 @@ final class Setting {
     func url(_ path: String) -> String { origin.url(path) }
 
     /// A connection to the broker. It keeps this setting alive.
-    func client() throws -> RawClient {
-        let client = try RawClient(broker.socketPath)
-        client.owner = self
-        return client
-    }
+    func client() throws -> RawClient { try RawClient(broker.socketPath, owner: self) }
 
     /// This setting, and a connection to its broker.
     func withClient() throws -> (Setting, RawClient) { (self, try client()) }
@@ -110,11 +106,7 @@ extension TestBroker {
     }
 
     /// This broker, and a connection that keeps it alive.
-    func withClient() throws -> (TestBroker, RawClient) {
-        let client = try RawClient(socketPath)
-        client.owner = self
-        return (self, client)
-    }
+    func withClient() throws -> (TestBroker, RawClient) { (self, try RawClient(socketPath, owner: self)) }
 }
 
 extension RawClient {

@@ -28,11 +28,7 @@
                 atPath: programs.file("imgworker-avif"), withDestinationPath: BuiltProducts.folder + "/" + program)
         }
 
-        func client() throws -> RawClient {
-            let client = try RawClient(broker.socketPath)
-            client.owner = self
-            return client
-        }
+        func client() throws -> RawClient { try RawClient(broker.socketPath, owner: self) }
 
         var loaders: [ProcessStatus] { broker.status.children.filter { $0.name == "imgworker-avif" && $0.isAlive } }
 
