@@ -110,7 +110,7 @@
         try eventually("the broker is missed") { try exporter.metrics() == ["imgbroker_up": 0] }
         let health = try exporter.get("/health")
         #expect(health.status == 503)
-        #expect(health.body.split(separator: "\n").count == 1)
+        #expect(health.text.split(separator: "\n").count == 1)
         broker = try TestBroker(in: directory)
         try eventually("the broker is found again") { try exporter.metrics()["imgbroker_up"] == 1 }
         try eventually("it decodes") { try exporter.get("/health").status == 200 }
@@ -125,13 +125,13 @@
         let conf = try directory.write(text, to: "conf")
         let broker = try TestBroker(["--config", conf, "--socket-mode", "0666"], in: directory)
         let answer = try RunningExporter(broker, asNobody: true).get("/health")
-        #expect(answer.status == 200, "\(answer.body)")
+        #expect(answer.status == 200, "\(answer.text)")
         #expect(try broker.stats().failures[.forbidden] == 1)
     }
 
     @Test func `other names, methods and paths are refused`() throws {
         let exporter = try RunningExporter(try TestBroker(), "--allow-host", "metrics.lan")
-        #expect(try exporter.get("/").body.contains("<title>imgbroker</title>"))
+        #expect(try exporter.get("/").text.contains("<title>imgbroker</title>"))
         #expect(try exporter.get("/", method: "HEAD").body.isEmpty)
         #expect(try exporter.get("/metrics", host: "metrics.lan:80").status == 200)
         #expect(try exporter.get("/metrics", host: "evil.example").status == 421)

@@ -8,15 +8,13 @@ struct RunningExporter {
         port = try #require(try command.servedPort())
     }
 
-    /// The status and the body of an answer.
-    func get(_ path: String, method: String = "GET", host: String = "localhost") throws -> (
-        status: Int, body: String
-    ) {
+    func get(
+        _ path: String, method: String = "GET", host: String = "localhost"
+    ) throws -> RunningImageServer.Answer {
         let socket = try RunningImageServer.connect(toPort: port)
         // The answer to HTTP/1.0 ends with the connection.
         RunningImageServer.send(Array("\(method) \(path) HTTP/1.0\r\nHost: \(host)\r\n\r\n".utf8), to: socket)
-        let answer = try RunningImageServer.answer(from: socket)
-        return (answer.status, answer.text)
+        return try RunningImageServer.answer(from: socket)
     }
 
     /// The values of the metrics, by name and labels.
@@ -24,7 +22,7 @@ struct RunningExporter {
         let answer = try get("/metrics")
         #expect(answer.status == 200)
         var values: [String: Double] = [:]
-        for line in answer.body.split(separator: "\n") where !line.hasPrefix("#") {
+        for line in answer.text.split(separator: "\n") where !line.hasPrefix("#") {
             let space = try #require(line.lastIndex(of: " "))
             let name = String(line[..<space])
             #expect(values[name] == nil, "\(name) twice")
