@@ -5,7 +5,6 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,25 +187,4 @@ int cwebserver_start(
     int error = errno ? errno : EINVAL;
     free(server);
     return error;
-}
-
-static void fill_signals(sigset_t *set) {
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
-}
-
-void cwebserver_block_signals(void) {
-    sigset_t set;
-    fill_signals(&set);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
-void cwebserver_wait_for_signal(void) {
-    sigset_t set;
-    int signal;
-    fill_signals(&set);
-    while (sigwait(&set, &signal) != 0) {}
 }

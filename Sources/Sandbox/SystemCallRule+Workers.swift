@@ -222,8 +222,6 @@ extension SystemCallRule {
             // Wake-ups of other threads.
             "eventfd2", "pipe2", "read", "write",
             "memfd_create", "ftruncate",
-            // The signal that ends the process.
-            "rt_sigtimedwait",
             "getuid", "geteuid", "getgid", "getegid", "sysinfo",
         ]
         let rules: [SystemCallRule] = [

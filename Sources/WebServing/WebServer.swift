@@ -1,6 +1,7 @@
 internal import CWebServer
 import HTTPValues
 package import LinuxSystem
+import SystemValues
 
 /// The listening socket and the threads that serve it: libmicrohttpd with one thread for each connection.
 package enum WebServer {
@@ -26,10 +27,17 @@ package enum WebServer {
         }
     }
 
-    /// Blocks the signals that end the program, for this thread and later ones.
-    package static func blockSignals() { cwebserver_block_signals() }
+    /// Blocks the signals that end the program, and that of a closed connection, for this thread and later ones.
+    package static func blockSignals() throws(SystemError) -> Signals {
+        try Signals([SignalNumber.interrupt, SignalNumber.terminate, SignalNumber.hangup, SignalNumber.brokenPipe])
+    }
 
-    package static func waitForSignal() { cwebserver_wait_for_signal() }
+    /// Waits until a signal ends the program.
+    package static func wait(for signals: Signals) {
+        while [nil, SignalNumber.brokenPipe].contains(signals.next()) {
+            UnixSocket.waitUntilReadable(signals.descriptor)
+        }
+    }
 
     /// Opens a listening socket at a numeric address. Returns it with its URL, which has another port for port 0.
     ///

@@ -7,7 +7,6 @@ import WebServing
 // It is a client of the broker's socket, and serves HTTP.
 
 CurrentProcess.openStandardDescriptors()
-WebServer.blockSignals()
 let log = Log(name: "imgexporter", level: .notice, format: LogFormat(isForJournal: Log.isJournal))
 let words = Array(CommandLine.arguments.dropFirst())
 guard words.count >= 4, let port = UInt16(words[1]), let isShowing = Bool(words[3]) else {
@@ -15,6 +14,7 @@ guard words.count >= 4, let port = UInt16(words[1]), let isShowing = Bool(words[
     CurrentProcess.exit(2)
 }
 do throws(SystemError) {
+    let signals = try WebServer.blockSignals()
     let socket = try WebServer.listen(at: words[0], port: port)
     let exporter = Exporter(
         path: words[2], hosts: HostGuard(allowing: Array(words.dropFirst(4))),
@@ -22,7 +22,7 @@ do throws(SystemError) {
     try WebServer.start(socket.descriptor, exporter)
     log.notice(.started, "serving \(socket.url) for the broker at \(words[2])")
     if let warning = exporter.warning { log.warning(.setting, warning) }
-    WebServer.waitForSignal()
+    WebServer.wait(for: signals)
     CurrentProcess.exit(0)
 } catch {
     switch error.code {

@@ -38,7 +38,6 @@ func listen(_ words: [String]) throws(SystemError) -> (descriptor: Int32, url: S
 }
 
 CurrentProcess.openStandardDescriptors()
-WebServer.blockSignals()
 let log = Log(name: "imghttp", level: .notice, format: LogFormat(isForJournal: Log.isJournal))
 let words = Array(CommandLine.arguments.dropFirst())
 guard words.count >= 6, let bodyBytes = Int(words[4]) else {
@@ -51,6 +50,7 @@ do throws(Secrets.Invalid) {
         path: words[3], hosts: words[0] == "unix" ? nil : HostGuard(allowing: Array(words.dropFirst(6))),
         secrets: keys, limits: ImageServer.limits(bodyBytes: bodyBytes))
     do throws(SystemError) {
+        let signals = try WebServer.blockSignals()
         let socket = try listen(words)
         for problem in SandboxPolicy.http.enter().problems { log.warning(.setting, "not confined by \(problem)") }
         try WebServer.start(socket.descriptor, server)
@@ -58,6 +58,8 @@ do throws(Secrets.Invalid) {
         if keys.pairs.isEmpty {
             log.notice(.setting, "without IMGPROXY_KEY and IMGPROXY_SALT, any signature is accepted")
         }
+        WebServer.wait(for: signals)
+        CurrentProcess.exit(0)
     } catch {
         switch error.code {
         case SystemError.addressInUse:
@@ -66,8 +68,6 @@ do throws(Secrets.Invalid) {
         default: fail("cannot listen at \(words[1]): \(error)")
         }
     }
-    WebServer.waitForSignal()
-    CurrentProcess.exit(0)
 } catch {
     fail("the keys cannot be used: \(error.description)")
 }

@@ -82,10 +82,4 @@ void cwebserver_end(int descriptor);
 /// Sends what the socket takes of `bytes` at once, and ends the connection. For one whose answer has not begun.
 void cwebserver_refuse(int descriptor, const void *bytes, size_t length);
 
-/// Blocks SIGINT, SIGTERM and SIGHUP for this thread and those that it starts, and ignores SIGPIPE.
-void cwebserver_block_signals(void);
-
-/// Waits until one of the blocked signals arrives.
-void cwebserver_wait_for_signal(void);
-
 #endif
