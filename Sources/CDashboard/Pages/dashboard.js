@@ -277,6 +277,16 @@ function fill(table, titles, rows, none) {
   }
 }
 
+const tables = {
+  tiers: "Cache tiers", jobs: "Jobs by stage", workers: "Worker processes", hosts: "Origins by time",
+  users: "Users by share of work", failures: "Failures by code", deaths: "Workers that died",
+};
+
+function addTable([id, title]) {
+  const heading = make("h2", { id: id + "-title" }, title);
+  $("tables").append(make("section", { class: "card", "aria-labelledby": heading.id }, heading, make("table", { id })));
+}
+
 const causes = {
   signal: "crashed", seccomp: "forbidden system call", memory: "out of memory", cpu: "used up its processor time",
   deadline: "took too long", protocol: "sent a forbidden message", exit: "exited by itself",
@@ -474,6 +484,7 @@ async function run() {
 }
 
 charts.forEach(build);
+Object.entries(tables).forEach(addTable);
 new ResizeObserver(() => { if (samples.length > 0) plotAll(); }).observe($("charts"));
 $("pause").addEventListener("click", () => {
   isPaused = !isPaused;
