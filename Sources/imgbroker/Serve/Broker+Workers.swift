@@ -292,6 +292,7 @@ extension Broker {
                 // Nothing is read after a report that it must not make.
                 while !worker.isUnheard, let (report, _) = try worker.channel.nextMessage(DecodeReport.self) {
                     take(report, from: worker)
+                    if state.isCondemned(worker.id) { stopReceiving(from: worker) }
                 }
             }
             // Unexpected descriptors are closed at once; those of the two tiers may precede their message.
@@ -326,25 +327,22 @@ extension Broker {
             let id = JobID(number: job)
             // Another worker's job is not this one's to end.
             guard state.isRunning(id, on: worker.id) else { return }
-            do {
-                if let bytes = worker.channel.frameBytes {
-                    // A file that it has asked for came too late.
-                    guard bytes.count == result.bytes, bytes.count <= FetchResult.mostBytesInFrame else {
-                        return handle(.workerMisbehaved(worker.id, "it sent another body than it reported"))
-                    }
-                    do { products[id] = try Self.product(of: bytes) } catch {
-                        let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
-                        return handle(.fetchFailed(worker.id, id, FetchFailure(error)))
-                    }
-                } else {
-                    try seal(id, size: result.bytes)
-                }
-                handle(.fetchFinished(worker.id, id, result))
-                measure(worker)
-            } catch {
-                let error = WireError(.internal, "The download could not be sealed: \(error).")
-                handle(.fetchFailed(worker.id, id, FetchFailure(error)))
+            // In the frame, a file that it has asked for came too late.
+            let bytes = worker.channel.frameBytes
+            if let bytes, bytes.count != result.bytes || bytes.count > FetchResult.mostBytesInFrame {
+                return handle(.workerMisbehaved(worker.id, "it sent another body than it reported"))
             }
+            do throws(SystemError) {
+                if let bytes { products[id] = try Self.product(of: bytes) } else { try seal(id, size: result.bytes) }
+            } catch {
+                let error =
+                    bytes == nil
+                    ? WireError(.internal, "The download could not be sealed: \(error).")
+                    : WireError(.outOfMemory, "There is no room for the download: \(error).")
+                return handle(.fetchFailed(worker.id, id, FetchFailure(error)))
+            }
+            handle(.fetchFinished(worker.id, id, result))
+            measure(worker)
         case .failed(let job, let failure):
             handle(.fetchFailed(worker.id, Identifier(number: job), failure))
         case .redirected(let job, let root): handle(.fetchRedirected(worker.id, Identifier(number: job), to: root))
@@ -455,6 +453,16 @@ extension Broker {
         try product.seal(size: size)
     }
 
+    /// Seals a decode worker's result; false if it maps the buffer writable, which no decoder of ours does. The broker
+    /// cannot wait until it unmaps it; the buffer goes with the worker.
+    private func sealResult(of job: JobID, size: Int, _ worker: WorkerProcess) -> Bool {
+        do throws(SystemError) { try seal(job, size: size) } catch {
+            handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
+            return false
+        }
+        return true
+    }
+
     /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and
     /// of the right size: more would not be charged.
     private func accept(
@@ -491,13 +499,7 @@ extension Broker {
             guard state.expects(result, of: id, on: worker.id) else {
                 return handle(.workerMisbehaved(worker.id, "it reported a result without being asked"))
             }
-            do {
-                try seal(id, size: result.bytes)
-            } catch {
-                // It maps the buffer writable, which no decoder of ours does. The broker cannot wait until it unmaps
-                // it; the buffer goes with the worker.
-                return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
-            }
+            if !sealResult(of: id, size: result.bytes, worker) { return }
             handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
@@ -508,14 +510,11 @@ extension Broker {
                 guard state.expects(early, of: id, on: worker.id) else {
                     return handle(.workerMisbehaved(worker.id, "it made another result than was ordered"))
                 }
-                do { try seal(id, size: early.result.bytes) } catch {
-                    return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
-                }
+                if !sealResult(of: id, size: early.result.bytes, worker) { return }
             }
             handle(.identified(worker.id, id, digest: digest, early: early, format: format))
             measure(worker)
         }
-        if state.isCondemned(worker.id) { stopReceiving(from: worker) }
     }
 
     /// Reads no more of a condemned worker's reports, however many it sends.
