@@ -18,4 +18,17 @@ extension UnixSocket {
             try unsafe send(bytes, descriptors: descriptors, on: socket)
         }
     }
+
+    /// Receives at most `count` bytes, and the descriptors with them; nil at the end of the connection, after an error,
+    /// and when nothing has come to a socket that does not wait.
+    static func receive(
+        atMost count: Int, from socket: FileDescriptor
+    ) -> (bytes: [UInt8], descriptors: [FileDescriptor])? {
+        unsafe withUnsafeTemporaryAllocation(byteCount: count, alignment: 16) { buffer in
+            guard case .bytes(let count, let descriptors, _)? = try? unsafe receive(into: buffer, from: socket) else {
+                return nil
+            }
+            return (unsafe Array(buffer[..<count]), descriptors)
+        }
+    }
 }

@@ -95,14 +95,11 @@ struct HTTPService: Equatable {
     /// The first bytes of an answer over the Unix socket at `path`; nil without one.
     private static func ask(path: String, _ request: String) -> [UInt8]? {
         let milliseconds = patience * 1000
-        guard let socket = try? UnixSocket.connect(to: path, milliseconds: milliseconds) else { return nil }
-        return try? unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 1) { buffer in
-            guard try UnixSocket.send(Array(request.utf8)[...], on: socket) == request.utf8.count,
-                UnixSocket.waitUntilReadable(socket, milliseconds: Int32(milliseconds)),
-                case .bytes(let count, _, _) = unsafe try UnixSocket.receive(into: buffer, from: socket)
-            else { return nil }
-            return unsafe Array(buffer.prefix(count))
-        }
+        guard let socket = try? UnixSocket.connect(to: path, milliseconds: milliseconds),
+            (try? UnixSocket.send(Array(request.utf8)[...], on: socket)) == request.utf8.count,
+            UnixSocket.waitUntilReadable(socket, milliseconds: Int32(milliseconds))
+        else { return nil }
+        return UnixSocket.receive(atMost: 512, from: socket)?.bytes
     }
 
     var finding: Finding {

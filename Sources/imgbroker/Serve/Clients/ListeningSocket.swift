@@ -91,15 +91,10 @@ final class SocketRemover {
 
     /// The process's work.
     static func run(_ words: some Sequence<String>) -> Int32 {
-        let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
-        guard let path = words.first(where: { _ in true }), (try? UnixSocket.peerCredentials(of: control)) != nil,
+        guard let control = HelperSandbox.control, let path = words.first(where: { _ in true }),
             let identity = UnixSocket.identity(of: path), identity.isSocket
         else { return 2 }
-        unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 16) { buffer in
-            while let received = try? unsafe UnixSocket.receive(into: buffer, from: control) {
-                if case .end = received { break }
-            }
-        }
+        while UnixSocket.receive(atMost: 16, from: control) != nil {}
         if UnixSocket.identity(of: path) == identity { try? FileDescriptor.remove(path) }
         return 0
     }

@@ -72,14 +72,10 @@ final class DescriptorCloser {
     var isBehind: Bool { isKeeping || !pending.isEmpty || unanswered > 0 || !exiting.isEmpty }
 
     private func takeAnswers() {
-        guard unanswered > 0, let socket else { return }
-        unsafe withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) { buffer in
-            while unanswered > 0, let received = try? unsafe UnixSocket.receive(into: buffer, from: socket),
-                case .bytes(let count, _, _) = received
-            {
-                unanswered = max(0, unanswered - count)
-                waitingSince = .now
-            }
+        guard let socket else { return }
+        while unanswered > 0, let (answers, _) = UnixSocket.receive(atMost: 64, from: socket) {
+            unanswered = max(0, unanswered - answers.count)
+            waitingSince = .now
         }
     }
 
@@ -125,31 +121,31 @@ final class DescriptorCloser {
 
     /// The process's work: receives descriptors and closes them, until the socket ends.
     static func run(_ words: some Sequence<String>) -> Int32 {
-        let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
-        guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
+        guard let control = HelperSandbox.control else { return 2 }
         HelperSandbox.enter(.descriptors, words)
         var kept: [FileDescriptor] = []
-        return unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
-            while true {
-                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
-                    case .bytes(let count, let descriptors, _) = received
-                else { return 0 }
-                // Bytes after the one with a descriptor are not received together with it.
-                if unsafe buffer[..<count].contains(Self.release) {
-                    kept = []
-                    let answers = [UInt8](
-                        repeating: Self.released, count: unsafe buffer[..<count].count { $0 == Self.release })
-                    _ = try? UnixSocket.send(answers[...], on: control)
-                }
-                kept += descriptors
+        while let (bytes, descriptors) = UnixSocket.receive(atMost: 4096, from: control) {
+            // Bytes after the one with a descriptor are not received together with it.
+            let releases = bytes.count { $0 == Self.release }
+            if releases > 0 {
+                kept = []
+                _ = try? UnixSocket.send([UInt8](repeating: Self.released, count: releases)[...], on: control)
             }
+            kept += descriptors
         }
+        return 0
     }
 }
 
 /// The sandbox of the processes that receive and close descriptors for the broker.
 enum HelperSandbox {
     private static let strict = "--strict-sandbox"
+
+    /// The socket to the broker; nil in a process that the broker has not started.
+    static var control: FileDescriptor? {
+        let socket = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
+        return (try? UnixSocket.peerCredentials(of: socket)) == nil ? nil : socket
+    }
 
     /// The command line of the process that `word` names.
     static func arguments(_ word: String, isStrict: Bool) -> [String] {

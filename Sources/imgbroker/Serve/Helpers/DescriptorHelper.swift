@@ -152,8 +152,7 @@ enum DescriptorHelper {
 
     /// The process's work, until its socket ends.
     static func run(_ words: some Sequence<String>) -> Int32 {
-        let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
-        guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
+        guard let control = HelperSandbox.control else { return 2 }
         HelperSandbox.enter(.files, words)
         var process = HelperProcess(control: control)
         while process.serveNext() {}
@@ -224,15 +223,9 @@ enum DescriptorHelper {
         private mutating func nextOrder() -> (Order, FileDescriptor?)? {
             while orders.count < Order.length {
                 let size = Order.length * mostMessages
-                let isReceived = unsafe withUnsafeTemporaryAllocation(byteCount: size, alignment: 8) { buffer in
-                    guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
-                        case .bytes(let count, let descriptors, _) = received
-                    else { return false }
-                    unsafe orders.append(contentsOf: buffer[..<count])
-                    self.descriptors += descriptors
-                    return true
-                }
-                guard isReceived else { return nil }
+                guard let (bytes, descriptors) = UnixSocket.receive(atMost: size, from: control) else { return nil }
+                orders += bytes
+                self.descriptors += descriptors
             }
             guard let order = Order(orders[..<Order.length]) else { return nil }
             orders.removeFirst(Order.length)
