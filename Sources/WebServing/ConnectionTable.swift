@@ -78,8 +78,7 @@ package struct ConnectionTable {
         return ended
     }
 
-    /// The bytes that the addresses of one client share: those of this machine, a network of IPv6, or one of IPv4. A
-    /// Unix socket has no address.
+    /// The bytes that a client's addresses share: those of this machine, an IPv6 network, or one IPv4 address.
     private static func client(at address: IPAddress?) -> [UInt8] {
         let loopback: [UInt8] = [127]
         guard let bytes = address.map({ ($0.mappedIPv4 ?? $0).bytes }) else { return loopback }
@@ -93,8 +92,7 @@ package struct ConnectionTable {
         connections[id]?.deadline = now.adding(milliseconds: limits.bodyMilliseconds)
     }
 
-    /// Notes that a request is complete. Returns whether it is to be answered: others than those for `/health` leave
-    /// some connections to these.
+    /// Notes that a request is complete. Returns whether it is answered: others leave some connections to `/health`.
     mutating func beginAnswer(_ id: Int32, isHealth: Bool) -> Bool {
         let answering = connections.values.count { $0.deadline == nil }
         guard connections[id] != nil, isHealth || answering < limits.connections - limits.healthReserve else {

@@ -73,8 +73,7 @@ package protocol WebApplication: Sendable {
     func answer(_ request: WebRequest, _ exchange: Exchange) -> WebAnswer
     /// The answer to a request that is refused when it is complete, because there are too many.
     var busy: WebAnswer { get }
-    /// The bytes of an answer to a request that is refused before it is complete; nil to end its connection without
-    /// one.
+    /// The bytes of the answer to a request that is refused before it is complete; nil to end its connection.
     func refusal(_ reason: WebRefusal) -> [UInt8]?
 }
 

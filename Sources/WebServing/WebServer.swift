@@ -6,8 +6,7 @@ import SystemValues
 /// The listening socket and the threads that serve it: libmicrohttpd with one thread for each connection.
 package enum WebServer {
     /// The threads for each connection of the table: for those that were ended and are not closed yet. At the maximum
-    /// the library closes new ones, so a burst of one client must not come to it before the threads of the ended ones
-    /// have run.
+    /// the library closes new ones, which a burst of one client must not reach before these threads have run.
     private static let threads = 8
 
     /// The application and its connections, which live as long as the process.

@@ -55,8 +55,7 @@ extension UsageError {
         return UsageError("unknown option \(option)\(guess) (see \(command) --help)")
     }
 
-    /// ": did you mean WORD?" for the first of `words` with the least edit distance; empty if that is more than a third
-    /// of the length.
+    /// ": did you mean WORD?" for the first of `words` with the least edit distance, a third of the length at most.
     static func suggestion(for word: String, among words: some Sequence<String>) -> String {
         let written = Array(word.utf8.prefix(64))
         let most = max(1, written.count { $0 != UInt8(ascii: "-") } / 3)
@@ -66,8 +65,7 @@ extension UsageError {
         return nearest.map { ": did you mean \($0.word)?" } ?? ""
     }
 
-    /// The number of bytes to insert, remove, replace, or exchange with the next one (optimal string alignment
-    /// distance).
+    /// The bytes to insert, remove, replace, or exchange with the next one (optimal string alignment).
     private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var (before, last) = ([Int](), Array(0...right.count))
         for (i, a) in left.enumerated() {

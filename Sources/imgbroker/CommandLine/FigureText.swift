@@ -1,5 +1,4 @@
-/// Figures as texts of a few characters. The numbers come from the process at the broker's socket, so they may be
-/// absurd.
+/// Figures in a few characters. They come from the process at the broker's socket, so they may be absurd.
 enum FigureText {
     /// A share of 1: "94.1 %".
     static func percent(_ share: Double) -> String { oneDecimal(share * 100) + " %" }

@@ -117,8 +117,7 @@ struct GivenValue: Equatable {
         return color
     }
 
-    /// The value as a step: its name, and after a colon its fields with commas between them:
-    /// "blur:sigma=4", "round:circle".
+    /// The value as a step: its name, a colon and its fields with commas: "blur:sigma=4", "round:circle".
     func step() throws(UsageError) -> Step {
         // As in a request, so that the ranges and defaults are the same.
         var json = ""

@@ -28,8 +28,7 @@ struct FlagHelp {
         return String(last)
     }
 
-    /// The lines of the help: the flag in one column, the explanation in another. A long flag stands on a line of its
-    /// own.
+    /// The lines of the help: the flag in one column, the explanation in another. A long flag has its own line.
     var lines: String {
         let (width, column) = (96, 26)
         let indentation = String(repeating: " ", count: column)

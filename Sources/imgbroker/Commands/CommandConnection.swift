@@ -8,8 +8,7 @@ enum CommandConnection {
         "the broker's socket (default: $IMGBROKER_SOCKET, then $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)"
     )
 
-    /// The milliseconds of silence after which the broker is asked for a sign of life, which it gives within one
-    /// iteration of its event loop.
+    /// The milliseconds of silence after which the broker is asked for a sign of life.
     private static let patience = 5000
 
     /// Connects to the broker at `path`, or at the default path.

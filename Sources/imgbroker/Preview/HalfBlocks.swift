@@ -1,5 +1,4 @@
-/// Images of characters with two pixels each: the upper one in the colour of the text, the lower one in that of the
-/// background.
+/// Images of characters with two pixels each: the upper one in the text's colour, the lower one in the background's.
 enum HalfBlocks {
     /// Returns the lines that show an image. Transparent pixels keep the terminal's background.
     static func text(of pixels: PreviewPixels, trueColor: Bool) -> String {

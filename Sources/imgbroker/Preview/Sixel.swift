@@ -5,8 +5,7 @@ enum Sixel {
     /// The thresholds of ordered dithering (Bayer, 1973), in sixteenths of the distance between two levels.
     private static let thresholds = [0, 8, 2, 10, 12, 4, 14, 6, 3, 11, 1, 9, 15, 7, 13, 5]
 
-    /// Returns the escape sequence that shows an image at the cursor. Transparent pixels keep the terminal's
-    /// background.
+    /// The escape sequence that shows an image at the cursor. Transparent pixels keep the background.
     static func text(of pixels: PreviewPixels) -> String {
         var text = "\u{1B}P0;1q\"1;1;\(pixels.width);\(pixels.height)"
         for color in 0..<levels * levels * levels {

@@ -8,8 +8,7 @@ import WorkerProtocol
 extension Broker {
     private static let readingMilliseconds = 5000
 
-    /// Reads the settings again and puts into force those that may change while the broker runs. If one is wrong, none
-    /// changes.
+    /// Reads the settings again and puts those into force that may change at run time. If one is wrong, none does.
     func reload(for requester: PendingReload.Requester) {
         announceReload()
         if pendingReload == nil {
@@ -22,8 +21,7 @@ extension Broker {
         }
     }
 
-    /// Tells the service manager that a reload has begun. It expects that after each `SIGHUP`, and `READY=1` after
-    /// that.
+    /// Tells the service manager that a reload has begun, as it expects after each `SIGHUP`, and `READY=1` then.
     private func announceReload() {
         let microseconds = Instant.now.nanoseconds / 1000
         ServiceManager.notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
@@ -74,8 +72,7 @@ extension Broker {
         ServiceManager.notify("READY=1")
     }
 
-    /// Makes settings those of the shell and of the disk tier, and logs what has changed. Returns the state's part,
-    /// which is an event.
+    /// Makes settings those of the shell and the disk tier, and logs what has changed. Returns the state's part.
     private func adopt(_ settings: Settings, _ read: ReloadReport) -> Reconfiguration {
         var report = read
         let (old, families) = (configuration, launcher.families)

@@ -47,8 +47,7 @@ extension Broker {
         if !isTakingOver { dropForkServer() }
     }
 
-    /// Replaces a fork server that has exited, unless it lived for less than a second: then another would not live
-    /// longer.
+    /// Replaces a fork server that has exited, unless it lived for less than a second: another would not, either.
     func replaceForkServer() {
         let now = Instant.now
         dropForkServer()
@@ -93,8 +92,7 @@ extension Broker {
             // The product of a continued download exists already.
             var begun = job.resumption.flatMap { _ in products[id] }
             if begun?.descriptor?.isSealed == true {
-                // Its worker has died between the seal and the report. Nothing can be added to it, so the body is
-                // loaded anew.
+                // Its worker has died between the seal and the report. A sealed file takes no more: all is loaded anew.
                 (job.resumption, begun) = (nil, nil)
             }
             // A body that begins gets a file when its worker needs one.
@@ -305,8 +303,7 @@ extension Broker {
         }
     }
 
-    /// Receives what the process of the shared tier has answered by now, because what has not been answered will be
-    /// late.
+    /// Receives what the process of the shared tier has answered by now: what it has not answered will be late.
     func hearTier() {
         guard let tier = workers.values.first(where: { $0.kind == .tier && !$0.hasEnded }) else { return }
         for _ in 0..<Self.mostReceptions where !receive(from: tier) { return }

@@ -5,8 +5,7 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// `imgbroker --formats`: lists the formats that the installed programs decode. No codec is linked here, so each of
-/// them is asked.
+/// `imgbroker --formats`: lists the formats of the installed programs. No codec is linked here, so each is asked.
 enum FormatsCommand {
     static func run(json: Bool) throws {
         guard let launcher = WorkerLauncher() else {

@@ -1,7 +1,6 @@
 import LinuxSystem
 
-/// Detects whether the kernel has killed processes for want of memory. Such a kill looks like any other SIGKILL, but it
-/// is counted.
+/// Detects whether the kernel has killed processes for want of memory. It looks like any other SIGKILL, but is counted.
 ///
 /// If the broker has a control group of its own, the group's counter covers the broker's processes alone. Otherwise the
 /// whole machine's is used: then a worker killed from outside counts as killed by the kernel, if the kernel has killed

@@ -6,8 +6,7 @@ import LinuxSystem
 import SystemValues
 import WebServing
 
-/// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's
-/// connections.
+/// Answers requests over HTTP from what the broker says, on the threads of the server's connections.
 final class Exporter: Sendable {
     /// The time for which the broker's statistics are given again, however many readers there are.
     private static let milliseconds = 200
@@ -58,8 +57,7 @@ final class Exporter: Sendable {
         }
     }
 
-    /// The present statistics, or the reason for their absence. Waits for a broker that hangs for two seconds,
-    /// at most for four.
+    /// The present statistics, or why there are none. Waits 2 s for a broker that hangs, at most 4 s.
     private func readFigures() -> StatsReader.Answer {
         figures.withLock { figures in
             if let askedAt = figures.askedAt, Instant.now < askedAt.adding(milliseconds: Self.milliseconds) {

@@ -58,8 +58,7 @@ final class HealthCheck: Sendable {
         do throws(ClientError) {
             return try decode(image, options, broker) == image.pixels
         } catch {
-            // With `only-presets`, a request without one is refused. A preset may not suit the image, e.g. crop it
-            // outside.
+            // With `only-presets`, a request without one is refused. A preset may not suit the image.
             guard case .refused(let refusal) = error, refusal.code == .forbidden else { throw error }
             var last = error
             for preset in try broker.hello(client: ProductVersion.product).presets.prefix(Self.mostPresets) {

@@ -22,8 +22,7 @@ struct MachineFacts {
     /// The resolver's configuration; nil when there is none.
     var resolver: String? = "nameserver 127.0.0.1"
     var hasCertificates = true
-    /// The disk cache's directory, and the free bytes where it is or would be; nil when it has no place or cannot be
-    /// made.
+    /// The disk cache's directory, and the free bytes where it is or would be; nil when it cannot be made.
     var cache: (directory: String, freeBytes: Int)? = ("/var/cache/imgbroker", 100 << 30)
     /// The owner of that directory, if it exists and belongs to another user than the one that the configuration names.
     var foreignOwner: String?

@@ -23,8 +23,7 @@ enum DoctorCommand {
         Exit status: \(status)
         """
 
-    /// Examines the machine for a broker with a configuration, or shows the help without one, and returns the exit
-    /// status.
+    /// Examines the machine for a broker, or shows the help without a configuration. Returns the exit status.
     static func run(_ configuration: Configuration?) -> Int32 {
         guard let configuration else { return StandardOutput.writeHelp(usage) }
         let findings = facts(for: configuration).findings(for: configuration)

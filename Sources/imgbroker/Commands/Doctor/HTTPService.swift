@@ -24,8 +24,7 @@ struct HTTPService: Equatable {
 
     init() {}
 
-    /// Reads the unit's files in the directories of units, those first that come before others; nil when it is not
-    /// installed.
+    /// Reads the unit's files in directories of units, the strongest first; nil when it is not installed.
     init?(in directories: [String]) {
         guard let file = directories.map({ "\($0)/\(Self.unit)" }).first(where: CurrentProcess.exists) else {
             return nil

@@ -19,8 +19,7 @@ struct ThumbnailService: Equatable {
 
     init(own: Entry) { self.own = own }
 
-    /// Reads the service files in the directories of the session bus, those first that come before others; nil when
-    /// imgbroker's is not installed.
+    /// Reads the service files in directories of the session bus, the strongest first; nil without imgbroker's.
     init?(in directories: [String]) {
         var rival: Entry?
         for directory in directories {

@@ -23,8 +23,7 @@ enum ImageSource {
     /// The most sources of a list.
     private static let most = 1_000_000
 
-    /// Reads the list at `path`, or that on standard input for "-": a URL or a path in each line. Empty lines are left
-    /// out.
+    /// Reads the list at `path`, or that on standard input for "-": a URL or a path a line, or nothing.
     static func list(_ path: String) throws(UsageError) -> [ImageSource] {
         let text: String
         do throws(SystemError) {
@@ -115,8 +114,7 @@ enum ImageSource {
     /// The most bytes of a pipe that are read; the broker's own limit is lower by default.
     private static let longestInput = 1 << 30
 
-    /// Standard input itself if it is a regular file, which is used from its beginning, else a memfd with all that it
-    /// brings.
+    /// Standard input itself if it is a regular file, used from its beginning, else a memfd with all its bytes.
     private static func standardInputFile() throws -> FileDescriptor {
         let input = try FileDescriptor.standardInput()
         if try input.status().isRegular { return input }

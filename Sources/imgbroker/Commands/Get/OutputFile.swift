@@ -94,8 +94,7 @@ enum OutputName {
         return outputs
     }
 
-    /// The folder that the user has written before the first placeholder of `pattern`, up to its last slash; nil
-    /// without placeholders.
+    /// The folder before the first placeholder of `pattern`, up to its last slash; nil without placeholders.
     static func folder(of pattern: String) -> String? {
         let ends = placeholders.compactMap { pattern.unicodeScalars.firstRange(of: $0.word.unicodeScalars)?.lowerBound }
         return ends.min().map { OutputFile.folder(of: pattern[..<$0]) }
@@ -117,8 +116,7 @@ enum OutputName {
     }
 
     /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty,
-    /// which its maker has named (`mktemp`), or is a device, a pipe or a link. Any other must have the extension of a
-    /// format.
+    /// which its maker has named (`mktemp`), or is a device, a pipe or a link. Others need a format's extension.
     static func representation(named path: String) throws(UsageError) -> GetOptions.Representation {
         switch parts(of: String(path.split(separator: "/").last ?? "")).fileExtension.lowercased() {
         case "jpg", "jpeg": return .jpeg

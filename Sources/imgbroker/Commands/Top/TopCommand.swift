@@ -131,8 +131,7 @@ struct TopSession {
         screen.show(view.lines.map { styled($0, columns: size.columns) })
     }
 
-    /// A line with escape sequences that set it off: bold and reverse, which are legible in any colours, and red for
-    /// problems.
+    /// A line that is set off by escape sequences: bold and reverse, legible in any colours, and red for problems.
     private func styled(_ line: TopView.Line, columns: Int) -> String {
         let text = (isUTF8 ? line.text : TopGlyphs.ascii(line.text)).padded(to: columns)
         let code =

@@ -4,8 +4,7 @@ struct TopTable {
         let title: String
         /// Its width at least, so that it keeps its place while figures grow.
         var width = 0
-        /// The columns with the highest rank are left out first where the screen is too narrow; 0 for columns that
-        /// stay.
+        /// Columns with the highest rank are left out first where the screen is too narrow; 0 for those that stay.
         var rank = 0
         /// Whether its texts begin at its left.
         var isText = false

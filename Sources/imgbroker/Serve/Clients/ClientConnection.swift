@@ -63,8 +63,7 @@ final class ClientConnection {
         channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= Self.backPressureDescriptors
     }
 
-    /// Whether a message of it that has come with a descriptor is not complete or not handled, so that it cannot be
-    /// handed over.
+    /// Whether a message of it with a descriptor is incomplete or not handled, so that it cannot be handed over.
     var isInsideMessage: Bool {
         !isClosing && (isBeingReceived || channel.receivedDescriptors > 0 || upload?.isCopy == true)
     }

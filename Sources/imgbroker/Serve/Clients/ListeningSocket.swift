@@ -34,8 +34,7 @@ final class ListeningSocket {
         }
     }
 
-    /// Listens with the socket of the process whose place this one takes, or with one of the service manager, which
-    /// keeps its file.
+    /// Listens with the socket of the process whose place this one takes, or the service manager's.
     init(
         inherited descriptor: FileDescriptor, path: String = "the service manager's socket",
         identity: UnixSocket.FileIdentity? = nil

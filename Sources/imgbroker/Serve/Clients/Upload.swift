@@ -80,8 +80,7 @@ final class Upload {
         return sealed
     }
 
-    /// Inspects a descriptor that a client sent. Only a file in memory is ever read, because reading any other may
-    /// block the broker.
+    /// Inspects a client's descriptor. Only a file in memory is ever read: any other may block the broker.
     static func look(
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {

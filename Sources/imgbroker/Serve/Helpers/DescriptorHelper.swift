@@ -168,8 +168,7 @@ enum DescriptorHelper {
         /// The device of one is nil if that is not of a local file system.
         var files: [Int: (file: FileDescriptor, identity: FileIdentity, device: UInt64?)] = [:]
         /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before
-        /// the message is passed on, which saves two messages. Without an open file, another file system might get the
-        /// device's number.
+        /// the message is passed on, which saves two messages. Without one, another file system might get the number.
         var localDevices: [UInt64: Int] = [:]
         /// Answers that are sent with the next one, and the number of messages among them.
         var pending: [UInt8] = []

@@ -5,8 +5,7 @@ import IPCTransport
 import LinuxSystem
 import SystemValues
 
-/// Receives the messages that clients send with descriptors, and reads the local files behind them, in a process of its
-/// own: the helper.
+/// Receives clients' messages with descriptors, and reads the local files behind them, in another process: the helper.
 ///
 /// A descriptor may belong to any file, and closing it may take as long as its sender likes: a TCP socket that lingers,
 /// or a file of a file system that the sender implements (FUSE). The broker therefore never receives one. It only sees,
@@ -15,8 +14,7 @@ import SystemValues
 /// up. Any other file it keeps, looks at, and reads on request. Then it closes the others. All of that may take long;
 /// it is replaced meanwhile.
 ///
-/// A helper that keeps files of a user serves only that user, so that a file system that does not answer holds up its
-/// own users alone.
+/// A helper that keeps files of a user serves only that user: a file system that hangs holds up its users alone.
 ///
 /// A connection that is closed with unreceived descriptors would close them, too, so it is closed by the helper.
 final class DescriptorReceiver {
@@ -87,13 +85,11 @@ final class DescriptorReceiver {
         var user: UInt32 = 0
         /// The files that it keeps, or is to keep.
         var files: Set<FileID> = []
-        /// The client whose messages it receives, the number of those that have come, and of those that are announced
-        /// besides.
+        /// The client whose messages it receives, and the numbers of those that have come, and that are announced.
         var client: ClientID?
         var received = 0
         var remaining = 0
-        /// The file of the first message that it receives, if that has one; the next ones are those of the next
-        /// messages.
+        /// The file of the first message that it receives, if any; the next numbers are those of the next messages.
         var expected = FileID(number: 0)
         /// Waits until it is idle.
         var orders: [FileOrder] = []
@@ -138,13 +134,11 @@ final class DescriptorReceiver {
     private var closingHelper: Helper?
     /// Connections to be closed, which no object owns, and their users.
     private var waitingToClose: [(socket: Int32, user: UInt32)] = []
-    /// The users of connections that `close` was given, and of those that are closed now, since the last
-    /// `takeLingering`.
+    /// The users of connections given to `close`, and of those closed now, since the last `takeLingering`.
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
-    /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, an unexpected system call kills a
-    /// helper.
+    /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, unexpected system calls kill.
     init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
         arguments = HelperSandbox.arguments(Self.word, isStrict: isStrict)
         self.queue = queue
@@ -188,8 +182,7 @@ final class DescriptorReceiver {
         if wanted[file]?.isClaimed == true { arrivals.events.append(look) } else { wanted[file]?.look = look }
     }
 
-    /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the
-    /// file.
+    /// Has a file read into a memfd of its size. `becameReadable` returns the result; false without its helper.
     func read(_ file: FileID, for job: JobID, into memory: FileDescriptor) -> Bool {
         guard let helper = keepers[file] else { return false }
         helper.orders.append(.read(job, file, into: memory))

@@ -4,8 +4,7 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// A warm decode worker that forks when another one is wanted, as the broker sees it. All forks are the broker's
-/// children.
+/// A warm decode worker that forks when another one is wanted. All forks are the broker's children.
 ///
 /// It only saves time: without it, workers are started as programs, which takes several times as long.
 final class ForkServer {

@@ -171,8 +171,7 @@ final class WorkerProcess {
     /// Whether orders are queued that are sent before the event loop waits.
     var hasUnsentOrders = false
 
-    /// The microseconds between two looks at what the kernel knows of a busy worker: each look costs as much as a
-    /// message.
+    /// The microseconds between two looks at the kernel's figures of a busy worker: each costs as much as a message.
     static let measuringPause = 20_000
     /// The microseconds for which a worker that has reported something is taken to live.
     private static let livingAfterReport = 5_000

@@ -9,8 +9,7 @@ enum ConfigurationFile {
     static let nameOfUsers = "imgbroker/imgbroker.conf"
 
     /// The file that is read unless another one is named: in a user's session the user's own, else the system's, whose
-    /// paths and limits are those of a service. A service has no session; its home may be a directory that its workers
-    /// write to.
+    /// paths and limits are those of a service. A service has no session, and its workers may write to its home.
     static func usualPath(uid: UInt32, environment: (String) -> String?) -> String {
         func directory(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
         guard uid != 0, directory("XDG_RUNTIME_DIR") != nil,
@@ -46,8 +45,7 @@ enum ConfigurationFile {
     }
 
     static func contents(of text: String, _ path: String) throws(UsageError) -> Contents {
-        // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no
-        // meaning to indentation.
+        // The reader does not tell the numbers of lines, so it gets each alone; so indentation has no meaning.
         var contents = Contents()
         var preset: String?
         // By bytes: a line break of Windows is one character.

@@ -6,8 +6,7 @@ import LinuxSystem
 /// The settings that were given, and from where: by the configuration file, the environment and the command line, of
 /// which a later one replaces what an earlier one says.
 struct GivenSettings {
-    /// The values of each setting from all sources, the one that counts last, and where they come from for
-    /// `--check-config`.
+    /// The values of each setting from all sources, the one that counts last, and their sources in words.
     private var given: [String: [(values: [GivenValue], source: String)]] = [:]
     /// The presets of the configuration file: their lines, and where their sections begin.
     private(set) var presets: [String: Preset] = [:]
@@ -116,8 +115,7 @@ struct GivenSettings {
         return configuration
     }
 
-    /// The values of a setting that count, or its default; several only for a repeatable one. Empty when it has no
-    /// value.
+    /// The values of a setting that count, or its default; several only for a repeatable one; none without a value.
     func values(of setting: BrokerSetting) -> [String] {
         if let last = given[setting.name]?.last {
             return last.values.suffix(setting.isRepeatable ? .max : 1).map(\.text)

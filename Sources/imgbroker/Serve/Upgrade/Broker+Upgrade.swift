@@ -121,8 +121,7 @@ extension Broker {
     /// Becomes the installed program. Returns the reason if that is not possible.
     private func replaceProgram(for upgrade: PendingUpgrade) -> WireError {
         leaveBehind(for: upgrade)
-        // Objects own all descriptors that the state names until the end of this function, so that none is closed
-        // before.
+        // Objects own all descriptors that the state names until this function ends: none is closed before.
         let (state, descriptors) = keptState(for: upgrade)
         let (path, memory): (String, FileDescriptor)
         do throws(WireError) {

@@ -9,8 +9,7 @@ import SystemValues
 /// Small images are left out: to store one costs about as much as to decode it. Images since the last state are lost
 /// with a crash.
 final class DescriptorStore {
-    /// Smaller images are not stored, nor are those in segments: after a crash another image may be at the place that
-    /// the state names.
+    /// Smaller images are not stored, nor are those in segments: after a crash another image may be at their place.
     static let leastBytes = (64 << 10) + 1
     /// The numbers of buffers that are skipped after a restart: those that were given since the last state.
     static let skippedNumbers = 1 << 20
@@ -175,8 +174,7 @@ final class DescriptorStore {
         name.hasPrefix(prefix) ? Int(name.dropFirst(prefix.count)).flatMap { $0 > 0 ? $0 : nil } : nil
     }
 
-    /// Stores a descriptor; false if there is no room for the message. With `waits`, some milliseconds are waited for
-    /// room.
+    /// Stores a descriptor; false without room for the message. With `waits`, it waits some milliseconds for room.
     private static func store(_ file: FileDescriptor?, as name: String, waits: Bool = false) -> Bool {
         guard let file else { return false }
         for _ in 0..<(waits ? mostWaits : 1) {
