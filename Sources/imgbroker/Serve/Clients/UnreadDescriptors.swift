@@ -24,7 +24,6 @@ struct UnreadDescriptors {
     private var countedAt = Instant(nanoseconds: 0)
     /// Connections of departed clients whose other end still has descriptors to receive, `count` at most.
     private(set) var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
-    private var leftByUser: [UInt32: Int] = [:]
     /// The users of those closed since the last `takeForgotten`.
     private var forgotten: [UInt32] = []
 
@@ -44,7 +43,7 @@ struct UnreadDescriptors {
         let free = max(0, limit - counted - sentSince)
         if !client.isAdmin {
             let ofUser = byUser[client.uid] ?? 0
-            if left.count > departedLimit, leftByUser[client.uid] != nil { return 0 }
+            if left.count > departedLimit, left.contains(where: { $0.user == client.uid }) { return 0 }
             if ofUser > FairShare.ofUser * free { return 1 }
         }
         return max(1, min(most, free / 16))
@@ -63,7 +62,6 @@ struct UnreadDescriptors {
     /// Notes the connection of a client that has departed, maybe in the process whose place this one takes.
     mutating func takeOver(_ socket: FileDescriptor, of user: UInt32, unread count: Int) {
         left.append((socket, user, count))
-        leftByUser[user, default: 0] += 1
     }
 
     /// Closes the departed connections whose other end has received everything, or is closed.
@@ -71,11 +69,7 @@ struct UnreadDescriptors {
         for index in left.indices {
             left[index].count = min(left[index].count, FrameChannel.messagesUnread(on: left[index].socket))
         }
-        for each in left where each.count == 0 {
-            forgotten.append(each.user)
-            let others = leftByUser[each.user, default: 1] - 1
-            leftByUser[each.user] = others > 0 ? others : nil
-        }
+        forgotten += left.filter { $0.count == 0 }.map(\.user)
         left.removeAll { $0.count == 0 }
     }
 
