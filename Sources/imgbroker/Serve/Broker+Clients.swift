@@ -67,9 +67,7 @@ extension Broker {
 
     /// Counts the connections that wait to be closed, and those that no longer do.
     func noteLingering() {
-        let lingering = receiver.takeLingering()
-        for user in lingering.begun { handle(.connectionLingers(uid: user)) }
-        for user in lingering.closed { handle(.connectionClosed(uid: user)) }
+        for event in receiver.takeLingering() { handle(event) }
     }
 
     /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.

@@ -134,9 +134,8 @@ final class DescriptorReceiver {
     private var closingHelper: Helper?
     /// Connections to be closed, which no object owns, and their users.
     private var waitingToClose: [(socket: Int32, user: UInt32)] = []
-    /// The users of connections given to `close`, and of those closed now, since the last `takeLingering`.
-    private var begun: [UInt32] = []
-    private var closed: [UInt32] = []
+    /// That connections given to `close` linger, and that these are closed, since the last `takeLingering`.
+    private var lingeringEvents: [Event] = []
 
     /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, unexpected system calls kill.
     init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
@@ -224,7 +223,7 @@ final class DescriptorReceiver {
 
     /// Takes the connections that wait to be closed. Those that are released wait again.
     func takeWaitingToClose(_ disposal: @escaping @Sendable (Int32) -> Void) -> [FileDescriptor] {
-        closed += waitingToClose.map(\.user)
+        lingeringEvents += waitingToClose.map { .connectionClosed(uid: $0.user) }
         return exchange(&waitingToClose, with: []).map { FileDescriptor(owning: $0.socket, disposal: disposal) }
     }
 
@@ -241,7 +240,7 @@ final class DescriptorReceiver {
         guard UnixSocket.hasUnreceived(socket), let user = try? UnixSocket.peerCredentials(of: socket).uid else {
             return FileDescriptor.close(raw: socket)
         }
-        begun.append(user)
+        lingeringEvents.append(.connectionLingers(uid: user))
         waitingToClose.append((socket, user))
         closeWaiting()
     }
@@ -262,16 +261,13 @@ final class DescriptorReceiver {
         {
             FileDescriptor.close(raw: raw)
             waitingToClose.removeLast()
-            closed.append(user)
+            lingeringEvents.append(.connectionClosed(uid: user))
             (helper.user, helper.state) = (user, .closing)
         }
         if helper.state == .closing { _ = send(.init(.close), to: helper) }
     }
 
-    /// The users of connections that wait to be closed, and of those that no longer do, since the last call.
-    func takeLingering() -> (begun: [UInt32], closed: [UInt32]) {
-        (exchange(&begun, with: []), exchange(&closed, with: []))
-    }
+    func takeLingering() -> [Event] { exchange(&lingeringEvents, with: []) }
 
     /// Gives waiting messages to helpers, as far as some are idle or can be started.
     func advance() {
