@@ -7,111 +7,86 @@ import SystemValues
 /// The process that receives descriptors for the broker, and reads local files (`DescriptorReceiver`). Its calls on
 /// these descriptors may hold it up for ever.
 enum DescriptorHelper {
-    /// Nine bytes from the broker: the kind and a number.
-    struct Order {
-        enum Kind: UInt8 {
-            /// Receive messages on the connection that comes with the order, at least one and at most `mostMessages`,
-            /// and keep the file of each under the number or a following one.
-            case receive
-            /// Keep the file that comes with the order under the number.
-            case keep
-            /// Read the file with the number into the memfd that comes with the order.
-            case read
-            /// Close the file with the number.
-            case release
-            /// The same without an answer, because closing it never waits.
-            case forget
-            /// Keep the connection that comes with the order.
-            case hold
-            /// Close the connections that are kept.
-            case close
+    typealias Order = Message<OrderKind>
+    typealias Answer = Message<AnswerKind>
 
-            /// Whether a descriptor comes with the order.
-            var hasDescriptor: Bool { [.receive, .keep, .read, .hold].contains(self) }
-        }
+    /// What the broker and the process send each other: 16 bytes with its kind and the number of bytes that follow. The
+    /// descriptor, if any, comes with the first byte.
+    struct Message<Kind: RawRepresentable<Int>> {
+        let kind: Kind
+        let bytes: ArraySlice<UInt8>
 
-        static let length = 9
+        init(_ kind: Kind, _ bytes: ArraySlice<UInt8> = []) { (self.kind, self.bytes) = (kind, bytes) }
 
-        var kind: Kind
-        var number = 0
+        init(_ kind: Kind, numbers: [Int]) { self.init(kind, numbers.flatMap(DescriptorHelper.bytes)[...]) }
 
-        /// Reads an order; nil for other bytes.
-        init?(_ bytes: ArraySlice<UInt8>) {
-            guard bytes.count == Self.length, let kind = bytes.first.flatMap(Kind.init) else { return nil }
-            self.init(kind, DescriptorHelper.number(of: bytes.dropFirst()))
-        }
-
-        init(_ kind: Kind, _ number: Int = 0) { (self.kind, self.number) = (kind, number) }
-
-        var encoded: [UInt8] { [kind.rawValue] + DescriptorHelper.bytes(of: number) }
-    }
-
-    /// An answer to the broker: eight bytes with its kind and the number of bytes that follow. The descriptor, if any,
-    /// comes with the first byte.
-    struct Answer {
-        enum Kind: UInt32 {
-            /// The number of messages that follow for one order, if there are several.
-            case several
-            /// Bytes without a descriptor.
-            case bytes
-            /// Bytes with a file in memory.
-            case memory
-            /// Bytes with any other file, which is kept and looked at next.
-            case file
-            /// The file is regular and can be read: `FileFacts`.
-            case examined
-            /// The file cannot be used, and is not kept: `FileRefusal`.
-            case refused
-            /// The file was read completely, and the memfd is sealed.
-            case read
-            /// The file was not read: a `ReadFailure`, and the number of an error.
-            case unread
-            /// Bytes whose descriptors the kernel dropped.
-            case lost
-            /// The connection has ended.
-            case end
-            /// All descriptors of the order are closed.
-            case closed
-        }
-
-        static let headerLength = 8
-
-        var kind: Kind
-        var bytes: ArraySlice<UInt8> = []
-
-        init(_ kind: Kind, _ bytes: ArraySlice<UInt8> = []) {
-            self.kind = kind
-            self.bytes = bytes
-        }
-
-        init(_ kind: Kind, numbers: [Int]) {
-            self.init(kind, numbers.flatMap(DescriptorHelper.bytes)[...])
-        }
-
-        /// Takes an answer from the beginning of `received`; nil when it is not complete.
+        /// Takes a message from the beginning of `received`; nil when it is not complete.
         init?(takenFrom received: inout [UInt8]) {
-            guard received.count >= Self.headerLength else { return nil }
-            func number(at offset: Int) -> UInt32 { received[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) } }
-            let count = Int(number(at: 4))
-            guard let kind = Kind(rawValue: number(at: 0)), received.count >= Self.headerLength + count else {
+            guard received.count >= headerLength, let kind = Kind(rawValue: number(of: received[..<8])) else {
                 return nil
             }
-            self.kind = kind
-            bytes = received[Self.headerLength..<Self.headerLength + count]
-            received.removeFirst(Self.headerLength + count)
+            let count = number(of: received[8..<headerLength])
+            guard (0...received.count - headerLength).contains(count) else { return nil }
+            self.init(kind, received[headerLength..<headerLength + count])
+            received.removeFirst(headerLength + count)
         }
 
         var encoded: [UInt8] {
-            [kind.rawValue, UInt32(bytes.count)].flatMap { number in
-                (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * UInt32($0))) }
-            } + bytes
+            DescriptorHelper.bytes(of: kind.rawValue) + DescriptorHelper.bytes(of: bytes.count) + bytes
         }
 
         /// The numbers that its bytes are.
         var numbers: [Int] {
             let bytes = Array(bytes)
-            return stride(from: 0, to: bytes.count - 7, by: 8).map { DescriptorHelper.number(of: bytes[$0..<$0 + 8]) }
+            return stride(from: 0, to: bytes.count - 7, by: 8).map { number(of: bytes[$0..<$0 + 8]) }
         }
+    }
+
+    /// An order of the broker, which names a file by a number.
+    enum OrderKind: Int {
+        /// Receive messages on the connection that comes with the order, at least one and at most `mostMessages`, and
+        /// keep the file of each under the number or a following one.
+        case receive
+        /// Keep the file that comes with the order under the number.
+        case keep
+        /// Read the file with the number into the memfd that comes with the order.
+        case read
+        /// Close the file with the number.
+        case release
+        /// The same without an answer, because closing it never waits.
+        case forget
+        /// Keep the connection that comes with the order.
+        case hold
+        /// Close the connections that are kept.
+        case close
+
+        /// Whether a descriptor comes with the order.
+        var hasDescriptor: Bool { [.receive, .keep, .read, .hold].contains(self) }
+    }
+
+    enum AnswerKind: Int {
+        /// The number of messages that follow for one order, if there are several.
+        case several
+        /// Bytes without a descriptor.
+        case bytes
+        /// Bytes with a file in memory.
+        case memory
+        /// Bytes with any other file, which is kept and looked at next.
+        case file
+        /// The file is regular and can be read: `FileFacts`.
+        case examined
+        /// The file cannot be used, and is not kept: `FileRefusal`.
+        case refused
+        /// The file was read completely, and the memfd is sealed.
+        case read
+        /// The file was not read: a `ReadFailure`, and the number of an error.
+        case unread
+        /// Bytes whose descriptors the kernel dropped.
+        case lost
+        /// The connection has ended.
+        case end
+        /// All descriptors of the order are closed.
+        case closed
     }
 
     enum ReadFailure: Int {
@@ -139,10 +114,11 @@ enum DescriptorHelper {
     static let mostMessages = 16
     /// The most bytes received at once.
     private static let longestMessage = 1 << 16
-    static let longestAnswer = longestMessage + Answer.headerLength
+    static let longestAnswer = longestMessage + headerLength
+    private static let headerLength = 16
 
     /// The eight bytes of a number, the lowest first.
-    static func bytes(of number: Int) -> [UInt8] {
+    private static func bytes(of number: Int) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
     }
 
@@ -191,18 +167,19 @@ enum DescriptorHelper {
 
         private mutating func carryOutNext() -> Outcome {
             guard let (order, descriptor) = nextOrder() else { return .end }
+            let number = order.numbers.first ?? 0
             switch order.kind {
             case .receive:
-                guard let descriptor, receiveMessages(from: descriptor, keepingAs: order.number) else { return .end }
+                guard let descriptor, receiveMessages(from: descriptor, keepingAs: number) else { return .end }
             case .keep:
-                guard let descriptor, examine(descriptor, descriptor.rememberedDevice, as: order.number) else {
+                guard let descriptor, examine(descriptor, descriptor.rememberedDevice, as: number) else {
                     return .end
                 }
             case .read:
-                guard let descriptor, read(order.number, into: descriptor) else { return .end }
-            case .release: close(order.number)
+                guard let descriptor, read(number, into: descriptor) else { return .end }
+            case .release: close(number)
             case .forget:
-                close(order.number)
+                close(number)
                 return .unanswered
             case .hold:
                 if let descriptor { held.append(descriptor) }
@@ -220,16 +197,15 @@ enum DescriptorHelper {
         }
 
         private mutating func nextOrder() -> (Order, FileDescriptor?)? {
-            while orders.count < Order.length {
-                let size = Order.length * mostMessages
-                guard let (bytes, descriptors) = UnixSocket.receive(atMost: size, from: control) else { return nil }
+            while true {
+                if let order = Order(takenFrom: &orders) {
+                    let hasDescriptor = order.kind.hasDescriptor && !descriptors.isEmpty
+                    return (order, hasDescriptor ? descriptors.removeFirst() : nil)
+                }
+                guard let (bytes, descriptors) = UnixSocket.receive(atMost: 512, from: control) else { return nil }
                 orders += bytes
                 self.descriptors += descriptors
             }
-            guard let order = Order(orders[..<Order.length]) else { return nil }
-            orders.removeFirst(Order.length)
-            let hasDescriptor = order.kind.hasDescriptor && !descriptors.isEmpty
-            return (order, hasDescriptor ? descriptors.removeFirst() : nil)
         }
 
         private enum Reception {

@@ -345,10 +345,10 @@ final class DescriptorReceiver {
         guard helper.state == .idle, let order = helper.orders.first else { return }
         switch order {
         case .read(let job, let file, let memory):
-            guard send(.init(.read, file.number), memory, to: helper) else { return }
+            guard send(.init(.read, numbers: [file.number]), memory, to: helper) else { return }
             helper.state = .reading(job, file)
         case .release(let file):
-            guard send(.init(.release, file.number), to: helper) else { return }
+            guard send(.init(.release, numbers: [file.number]), to: helper) else { return }
             forget(file, of: helper)
             helper.state = .closing
         }
@@ -373,7 +373,7 @@ final class DescriptorReceiver {
     }
 
     private func closeUnneeded(of helper: Helper) {
-        let orders = helper.unneeded.flatMap { DescriptorHelper.Order(.forget, $0.number).encoded }
+        let orders = helper.unneeded.flatMap { DescriptorHelper.Order(.forget, numbers: [$0.number]).encoded }
         if send(orders, to: helper) { helper.unneeded = [] }
         if helper.state == .idle { becameIdle(helper) }
     }
@@ -568,11 +568,11 @@ final class DescriptorReceiver {
         case .receive(let client):
             let file = fileIDs.next()
             for _ in 1..<DescriptorHelper.mostMessages { _ = fileIDs.next() }
-            guard send(.init(.receive, file.number), task.descriptor, to: helper) else { return false }
+            guard send(.init(.receive, numbers: [file.number]), task.descriptor, to: helper) else { return false }
             (helper.user, helper.expected, helper.client) = (task.user, file, client)
             helper.state = .receiving
         case .keep(let file):
-            guard send(.init(.keep, file.number), task.descriptor, to: helper) else { return false }
+            guard send(.init(.keep, numbers: [file.number]), task.descriptor, to: helper) else { return false }
             helper.user = task.user
             keep(file, in: helper)
             helper.state = .examining(file)
@@ -582,7 +582,8 @@ final class DescriptorReceiver {
 
     private func send(_ order: DescriptorHelper.Order, _ descriptor: FileDescriptor? = nil, to helper: Helper) -> Bool {
         // The descriptor comes with the first order.
-        let bytes = order.encoded + helper.unneeded.flatMap { DescriptorHelper.Order(.forget, $0.number).encoded }
+        let bytes =
+            order.encoded + helper.unneeded.flatMap { DescriptorHelper.Order(.forget, numbers: [$0.number]).encoded }
         guard send(bytes, descriptor, to: helper) else { return false }
         helper.unneeded = []
         return true
