@@ -79,14 +79,10 @@ package enum WebServer {
     private static var handlers: cwebserver_handlers {
         unsafe cwebserver_handlers(
             opened: { context, descriptor, address, length in
-                guard let context = unsafe context else { return }
                 let bytes = unsafe Array(UnsafeBufferPointer(start: address, count: length))
                 unsafe Context.from(context).connections.open(descriptor, from: IPAddress(bytes: bytes))
             },
             begin: { context, request, response in
-                guard let context = unsafe context, let request = unsafe request, let response = unsafe response else {
-                    return nil
-                }
                 let server = unsafe Context.from(context)
                 let descriptor = unsafe request.pointee.descriptor
                 if let refusal = server.application.refuse(unsafe WebServer.read(request)) {
@@ -99,7 +95,6 @@ package enum WebServer {
                 return unsafe Unmanaged.passRetained(exchange).toOpaque()
             },
             receive: { context, object, descriptor, bytes, length in
-                guard let context = unsafe context, let object = unsafe object else { return 0 }
                 let exchange = unsafe Unmanaged<Exchange>.fromOpaque(object).takeUnretainedValue()
                 guard let reason = unsafe exchange.append(UnsafeRawBufferPointer(start: bytes, count: length)) else {
                     return 1
@@ -108,9 +103,6 @@ package enum WebServer {
                 return 0
             },
             answer: { context, object, request, response in
-                guard let context = unsafe context, let object = unsafe object, let request = unsafe request,
-                    let response = unsafe response
-                else { return }
                 let exchange = unsafe Unmanaged<Exchange>.fromOpaque(object).takeUnretainedValue()
                 let (server, descriptor) = unsafe (Context.from(context), request.pointee.descriptor)
                 let read = unsafe WebServer.read(request)
@@ -121,10 +113,9 @@ package enum WebServer {
                 unsafe WebServer.write(answer ?? server.application.busy, to: response)
             },
             finished: { _, object in
-                if let object = unsafe object { unsafe Unmanaged<Exchange>.fromOpaque(object).release() }
+                unsafe Unmanaged<Exchange>.fromOpaque(object).release()
             },
             closed: { context, descriptor in
-                guard let context = unsafe context else { return }
                 unsafe Context.from(context).connections.close(descriptor)
             })
     }

@@ -6,17 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma clang assume_nonnull begin
+
 struct MHD_Connection;
 struct MHD_Response;
 
 /// The answer to a request, without a body until one is set.
 struct cwebserver_response {
     unsigned int status;
-    struct MHD_Response *message;
+    struct MHD_Response *_Nullable message;
 };
 
 /// Gives a response its status and a copy of its body. Returns 0, or -1 without memory.
-int cwebserver_set_body(struct cwebserver_response *response, unsigned int status, const void *bytes, size_t length);
+int cwebserver_set_body(struct cwebserver_response *response, unsigned int status, const void *_Nullable bytes, size_t length);
 
 /// Adds a field to a response that has a body.
 void cwebserver_add_field(struct cwebserver_response *response, const char *name, const char *value);
@@ -32,20 +34,20 @@ struct cwebserver_request {
     /// The target as the client wrote it, with its query.
     const char *target;
     /// One of the Host fields, NULL without one.
-    const char *host;
+    const char *_Nullable host;
     /// The number of Host fields.
     unsigned int hosts;
 };
 
 /// The first field of this name; NULL without one.
-const char *cwebserver_field(const struct cwebserver_request *request, const char *name);
+const char *_Nullable cwebserver_field(const struct cwebserver_request *request, const char *name);
 
 /// What the server calls, on threads of its own. A descriptor names a connection until `closed` returns.
 struct cwebserver_handlers {
     /// A connection was accepted from an address of `length` bytes: 4 for IPv4, 16 for IPv6, 0 for a Unix socket.
-    void (*opened)(void *context, int descriptor, const uint8_t *address, size_t length);
+    void (*opened)(void *context, int descriptor, const uint8_t *_Nullable address, size_t length);
     /// A header is complete. Returns an object that takes the body, which `finished` releases; NULL when the response is the answer.
-    void *(*begin)(void *context, const struct cwebserver_request *request, struct cwebserver_response *response);
+    void *_Nullable (*_Nonnull begin)(void *context, const struct cwebserver_request *request, struct cwebserver_response *response);
     /// Takes a part of the body. Returns 0 to end the connection without an answer.
     int (*receive)(void *context, void *object, int descriptor, const void *bytes, size_t length);
     /// Answers the request of a connection, whose body is complete.
@@ -80,6 +82,8 @@ int cwebserver_start(
 void cwebserver_end(int descriptor);
 
 /// Sends what the socket takes of `bytes` at once, and ends the connection. For one whose answer has not begun.
-void cwebserver_refuse(int descriptor, const void *bytes, size_t length);
+void cwebserver_refuse(int descriptor, const void *_Nullable bytes, size_t length);
+
+#pragma clang assume_nonnull end
 
 #endif
