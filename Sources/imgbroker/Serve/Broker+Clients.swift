@@ -34,16 +34,14 @@ extension Broker {
     func connect(_ socket: FileDescriptor) throws(SystemError) -> ClientConnection {
         let peer = try UnixSocket.peerCredentials(of: socket)
         // Administrators are root, the broker's own user, and the members of one group, if there is one.
-        let isAdmin =
-            [0, CurrentProcess.uid].contains(peer.uid) || isMember(socket, of: configuration.adminGroup)
+        let isAdmin = [0, CurrentProcess.uid].contains(peer.uid) || isMember(socket, of: configuration.adminGroup)
         let client = ClientConnection(
             id: clientIDs.next(), peer, isAdmin: isAdmin,
             seesFigures: isMember(socket, of: configuration.statsGroup), socket: socket,
             receivingInto: receiveBuffer)
         try queue.add(socket.raw, token: Self.token(.client, client.id.number))
         clients[client.id] = client
-        let namespace =
-            configuration.limits.mostSegmentImageBytes > 0 ? UnixSocket.peerMountNamespace(of: socket) : nil
+        let namespace = configuration.limits.mostSegmentImageBytes > 0 ? UnixSocket.peerMountNamespace(of: socket) : nil
         handle(
             .clientConnected(
                 client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures,

@@ -205,8 +205,7 @@ final class Broker {
                 || store?.isBehind(state.keptRevision) == true
             let ready: [EventQueue.Event]
             do {
-                let pause: Int? =
-                    isRetrying ? pendingUpgrade?.pausesClients == true ? 1 : Self.retryMilliseconds : nil
+                let pause: Int? = isRetrying ? pendingUpgrade?.pausesClients == true ? 1 : Self.retryMilliseconds : nil
                 ready = try queue.wait(milliseconds: turns.isEmpty ? pause : 0)
             } catch {
                 log.error(.system, "\(error)")

@@ -153,8 +153,7 @@ enum Metrics {
         text.sample(["state": "leased"], report[.leasedBytes])
         text.sample(["state": "evicted-leased"], report[.evictedLeasedBytes])
         text.sample(["state": "reserved"], report[.reservedBytes])
-        text.metric(
-            "imgbroker_shm_leases", .gauge, "Buffers that clients lease, one for each client.", report[.leases])
+        text.metric("imgbroker_shm_leases", .gauge, "Buffers that clients lease, one for each client.", report[.leases])
     }
 
     private static func write(durationsOf report: StatsReport, to text: inout PrometheusText) {

@@ -80,8 +80,7 @@ final class Exporter: Sendable {
             return "\(answer.problem?.description ?? "the broker does not answer"); imgbroker_up is 0 until it does"
         }
         if report.isComplete { return nil }
-        return
-            "this user sees its own figures only, so most are 0: run it as a member of the broker's --stats-group"
+        return "this user sees its own figures only, so most are 0: run it as a member of the broker's --stats-group"
     }
 }
 

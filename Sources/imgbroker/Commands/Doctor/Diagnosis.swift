@@ -157,8 +157,7 @@ extension MachineFacts {
                     nil
                 }
             let sandbox = service.hasWorkers ? "sandbox \(service.sandbox)" : "no workers"
-            return Finding(
-                "broker", "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)", remedy)
+            return Finding("broker", "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)", remedy)
         case .free(let path): return Finding("broker", "none; one could listen at \(path)")
         case .forbidden(let path):
             let remedy = access?.remedy(for: user) ?? "use another user's broker, or start one with --socket"

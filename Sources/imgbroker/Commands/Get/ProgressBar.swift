@@ -1,6 +1,5 @@
 import LinuxSystem
 
-/// A progress bar in one line of the terminal.
 final class ProgressBar {
     private let columns: Int
     private var isShown = false

@@ -22,7 +22,6 @@ struct TraceExport {
     }
 
     var parent: Parent?
-    /// The version that the resource has.
     var version = ProductVersion.current
     /// Makes the numbers of traces and spans.
     var random: () -> UInt64 = { UInt64.random(in: 1 ... .max) }

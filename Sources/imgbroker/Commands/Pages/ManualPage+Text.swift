@@ -105,8 +105,7 @@ extension ManualPage {
         page.paragraph(
             "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. SIGHUP and imgbroker ctl reload read the file again; settings that need a restart keep their values until then. \(BrokerCommandLine.units)"
         )
-        page.paragraph(
-            "imgbroker --check-config shows all settings and where each comes from, as a file in this form.")
+        page.paragraph("imgbroker --check-config shows all settings and where each comes from, as a file in this form.")
         for group in BrokerSetting.groups {
             page.section(
                 group.title.uppercased(),

@@ -35,7 +35,6 @@ enum DescriptorHelper {
             DescriptorHelper.bytes(of: kind.rawValue) + DescriptorHelper.bytes(of: bytes.count) + bytes
         }
 
-        /// The numbers that its bytes are.
         var numbers: [Int] {
             let bytes = Array(bytes)
             return stride(from: 0, to: bytes.count - 7, by: 8).map { number(of: bytes[$0..<$0 + 8]) }

@@ -119,7 +119,6 @@ final class DescriptorReceiver {
     private var current: Helper?
     /// Helpers that keep files, and those that were replaced, each still closing descriptors, receiving or reading.
     private var others: [Int: Helper] = [:]
-    /// The helpers that have files.
     private var keepers: [FileID: Helper] = [:]
     private var fileIDs = IdentifierSource<FileKind>()
     /// The files that were not released: whether their messages were read, and the findings about the others.
@@ -176,7 +175,6 @@ final class DescriptorReceiver {
         return wanted[file]?.look.take()
     }
 
-    /// Reports the outcome of looking at a file.
     private func report(_ look: Event, of file: FileID, in arrivals: inout Arrivals) {
         if wanted[file]?.isClaimed == true { arrivals.events.append(look) } else { wanted[file]?.look = look }
     }
@@ -465,8 +463,7 @@ final class DescriptorReceiver {
                 wanted[file] = (false, nil)
                 keep(file, in: helper)
                 helper.state = .examining(file)
-                message.descriptor = .kept(
-                    KeptDescriptor(file.number) { [self] in release(FileID(number: $0)) })
+                message.descriptor = .kept(KeptDescriptor(file.number) { [self] in release(FileID(number: $0)) })
             case .lost: message.descriptor = .lost
             case .end: message.isEnd = true
             default: break

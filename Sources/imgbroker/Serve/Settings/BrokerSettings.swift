@@ -34,7 +34,6 @@ struct BrokerSetting: Sendable {
         case needsRestart
     }
 
-    /// A setting with one value.
     private init(
         _ name: String, _ value: String?, _ summary: String, usual: String? = nil, inWords: String? = nil,
         choices: [String] = [], isSecret: Bool = false, onReload: Reload = .changes,
@@ -48,7 +47,6 @@ struct BrokerSetting: Sendable {
         }
     }
 
-    /// A repeatable setting.
     private init(
         _ name: String, several value: String, _ summary: String, inWords: String? = nil, onReload: Reload = .changes,
         take: @escaping @Sendable (inout Configuration, [GivenValue]) throws -> Void

@@ -96,8 +96,7 @@ enum ConfigurationFile {
                     guard let pairs = unsafe user?.assumingMemoryBound(to: [Pair].self), let name = unsafe name else {
                         return 0
                     }
-                    unsafe pairs.pointee.append(
-                        (String(cString: name), value.map { unsafe String(cString: $0) } ?? ""))
+                    unsafe pairs.pointee.append((String(cString: name), value.map { unsafe String(cString: $0) } ?? ""))
                     return 1
                 }, pairs)
         }

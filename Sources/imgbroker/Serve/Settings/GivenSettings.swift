@@ -146,7 +146,6 @@ struct GivenSettings {
             }.joined()
     }
 
-    /// A line with its source behind it.
     private func line(_ text: String, _ source: String) -> String {
         let width = max(40, text.count + 1)
         if width + 2 + source.utf8.count > ConfigurationFile.longestLine { return "# \(source)\n\(text)" }

@@ -241,8 +241,7 @@ extension Broker {
         kept.segments.removeAll { $0.descriptor == 0 }
         // The descriptors that others have made, or that others have a connection with, and that no client of the next
         // process has. To close them may take as long as these like.
-        var closing =
-            workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
+        var closing = workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
         closing += receiver.takeWaitingToClose(closingConnections) + closer.pending
         closing += products.values.compactMap(\.descriptor)
         var copiedBytes = 0
