@@ -172,16 +172,16 @@ static enum MHD_Result answer(
 }
 
 int cwebserver_start(
-    int descriptor, struct cwebserver_limits limits, struct cwebserver_handlers handlers, void *context) {
+    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers, void *context) {
     struct server *server = malloc(sizeof *server);
     if (!server) return ENOMEM;
     *server = (struct server){handlers, context};
     errno = 0;
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, answer, server,
-        MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_CONNECTION_LIMIT, limits.connections,
+        MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_NOTIFY_CONNECTION, notify, server, MHD_OPTION_NOTIFY_COMPLETED, finish, server,
-        MHD_OPTION_URI_LOG_CALLBACK, note_target, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits.connection_bytes,
+        MHD_OPTION_URI_LOG_CALLBACK, note_target, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_END);
     if (daemon) return 0;
     int error = errno ? errno : EINVAL;

@@ -69,10 +69,9 @@ package enum WebServer {
     ) throws(SystemError) {
         let limits = application.limits
         let context = try Context(application)
-        let bounds = cwebserver_limits(
-            connections: UInt32(threads * limits.connections), connection_bytes: limits.headerBytes)
         let code = unsafe cwebserver_start(
-            descriptor, bounds, handlers, Unmanaged.passRetained(context).toOpaque())
+            descriptor, UInt32(threads * limits.connections), limits.headerBytes, handlers,
+            Unmanaged.passRetained(context).toOpaque())
         if code != 0 { throw SystemError("MHD_start_daemon", code: code) }
     }
 

@@ -59,13 +59,6 @@ struct cwebserver_handlers {
     void (*closed)(void *context, int descriptor);
 };
 
-/// The bounds of a server.
-struct cwebserver_limits {
-    unsigned int connections;
-    /// The longest header, with the library's own memory for the connection.
-    size_t connection_bytes;
-};
-
 /// Opens a listening TCP socket at a numeric address. Returns the descriptor, or the negative errno; -EINVAL for an address that is
 /// not numeric.
 int cwebserver_listen(const char *address, uint16_t port);
@@ -74,9 +67,9 @@ int cwebserver_listen(const char *address, uint16_t port);
 uint16_t cwebserver_port(int descriptor);
 
 /// Serves the connections of `descriptor`, which it owns from then on, on threads of its own for as long as the process runs.
-/// Returns 0, or the errno.
+/// `connection_bytes` are for the longest header, with the library's own memory for the connection. Returns 0, or the errno.
 int cwebserver_start(
-    int descriptor, struct cwebserver_limits limits, struct cwebserver_handlers handlers, void *context);
+    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers, void *context);
 
 /// Ends a connection from any thread; its own closes it.
 void cwebserver_end(int descriptor);
