@@ -74,7 +74,7 @@ enum DescriptorHelper {
         case file
         /// The file is regular and can be read: `FileFacts`.
         case examined
-        /// The file cannot be used, and is not kept: `FileRefusal`.
+        /// The file cannot be used, and is not kept: its number, and that of an error; 0 if it is of another kind.
         case refused
         /// The file was read completely, and the memfd is sealed.
         case read
