@@ -393,7 +393,10 @@ let package = Package(
             name: "WebServingTests", dependencies: ["HTTPValues", "SystemValues", "WebServing"], swiftSettings: swift),
         .testTarget(
             name: "imghttpTests",
-            dependencies: ["imghttp", "ImageBrokerClient", "IPCProtocol", "SystemValues", "TestSupport", "WebServing"],
+            dependencies: [
+                "imghttp", "ImageBrokerClient", "IPCProtocol", "LinuxSystem", "SystemValues", "TestSupport",
+                "WebServing",
+            ],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(

@@ -77,24 +77,6 @@ package protocol WebApplication: Sendable {
     func refusal(_ reason: WebRefusal) -> [UInt8]?
 }
 
-/// The bytes that a server may have in memory.
-package final class ByteBudget: Sendable {
-    private let left: Locked<Int>
-
-    package init(_ bytes: Int) { left = Locked(bytes) }
-
-    /// Takes bytes. Returns whether there were as many.
-    package func take(_ bytes: Int) -> Bool {
-        left.withLock { left in
-            guard bytes <= left else { return false }
-            left -= bytes
-            return true
-        }
-    }
-
-    package func give(_ bytes: Int) { left.withLock { $0 += bytes } }
-}
-
 /// A request with its body, which is received into a memfd, and the bytes that it and its answer take. One thread at a
 /// time uses it: that of its connection.
 package final class Exchange: Sendable {
@@ -107,22 +89,28 @@ package final class Exchange: Sendable {
 
     private let state: Locked<State>
     private let limit: Int
-    private let budget: ByteBudget
+    /// The bytes that the server may still take.
+    private let budget: Locked<Int>
 
-    package init(limit: Int, budget: ByteBudget) {
+    package init(limit: Int, budget: Locked<Int>) {
         (self.limit, self.budget) = (limit, budget)
         state = Locked(State())
     }
 
-    deinit { budget.give(state.withLock { $0.taken }) }
+    deinit {
+        let taken = state.withLock { $0.taken }
+        budget.withLock { $0 += taken }
+    }
 
     /// Takes bytes from the budget until the end of the exchange. Returns whether there were as many.
     package func reserve(_ bytes: Int) -> Bool {
-        state.withLock { state in
-            guard budget.take(bytes) else { return false }
-            state.taken += bytes
+        let isTaken = budget.withLock { left in
+            guard bytes <= left else { return false }
+            left -= bytes
             return true
         }
+        if isTaken { state.withLock { $0.taken += bytes } }
+        return isTaken
     }
 
     /// Adds bytes to the body. Returns why they are refused; nil when they are not.

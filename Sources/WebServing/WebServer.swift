@@ -13,11 +13,11 @@ package enum WebServer {
     private final class Context: Sendable {
         let application: any WebApplication
         let connections: Connections
-        let budget: ByteBudget
+        let budget: Locked<Int>
 
         init(_ application: some WebApplication) throws(SystemError) {
             self.application = application
-            budget = ByteBudget(application.limits.totalBytes)
+            budget = Locked(application.limits.totalBytes)
             connections = try Connections(application.limits) { application.refusal($0) }
         }
 

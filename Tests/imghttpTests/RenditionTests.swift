@@ -1,6 +1,7 @@
 import Foundation
 import IPCProtocol
 import ImageBrokerClient
+import LinuxSystem
 import SystemValues
 import TestSupport
 import Testing
@@ -129,7 +130,7 @@ struct RenditionTests {
             var request = WebRequest(method: method, path: path, target: target, host: host)
             request.length = length
             if let refusal = server.refuse(request) { return refusal.status }
-            return server.answer(request, Exchange(limit: 0, budget: ByteBudget(0))).status
+            return server.answer(request, Exchange(limit: 0, budget: Locked(0))).status
         }
         let pipeline = ImaginaryTests.target(#"[{"operation":"autorotate"}]"#)
         #expect(status("POST", pipeline + "&key=k", host: "evil.example") == 421)
