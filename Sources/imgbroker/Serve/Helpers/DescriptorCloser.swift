@@ -82,10 +82,10 @@ final class DescriptorCloser {
     /// The process, and those that it has replaced.
     var processes: [ChildProcess] { [child].compactMap(\.self) + exiting }
 
-    func end() {
+    /// Ends the process. Returns it, and those that it has replaced.
+    func end() -> [ChildProcess] {
         socket = nil
-        if child?.waitForExit(milliseconds: 500) == nil { child?.send(SignalNumber.kill) }
-        _ = child?.waitForExit(milliseconds: 500)
+        return processes
     }
 
     private func hand(over buffer: FileDescriptor) {
