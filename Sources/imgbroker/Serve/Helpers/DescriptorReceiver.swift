@@ -85,11 +85,10 @@ final class DescriptorReceiver {
         var user: UInt32 = 0
         /// The files that it keeps, or is to keep.
         var files: Set<FileID> = []
-        /// The client whose messages it receives, and the numbers of those that have come, and that are announced.
+        /// The client whose messages it receives, and the number of those that are announced besides.
         var client: ClientID?
-        var received = 0
         var remaining = 0
-        /// The file of the first message that it receives, if any; the next numbers are those of the next messages.
+        /// The file of the next message that it receives, if that has one.
         var expected = FileID(number: 0)
         /// Waits until it is idle.
         var orders: [FileOrder] = []
@@ -451,8 +450,8 @@ final class DescriptorReceiver {
             helper.remaining = count
         case .bytes, .memory, .file, .lost, .end:
             guard let client = helper.client, helper.isReceiving else { return }
-            let file = FileID(number: helper.expected.number + helper.received)
-            helper.received += 1
+            let file = helper.expected
+            helper.expected = FileID(number: file.number + 1)
             helper.remaining = max(0, helper.remaining - 1)
             helper.state = .closing
             var message = Message(bytes: answer.bytes)
@@ -514,7 +513,7 @@ final class DescriptorReceiver {
     /// A helper has closed all descriptors of its order.
     private func becameIdle(_ helper: Helper) {
         helper.state = .idle
-        (helper.client, helper.received, helper.remaining) = (nil, 0, 0)
+        (helper.client, helper.remaining) = (nil, 0)
         if helper === current || helper === closingHelper { return }
         giveOrders(to: helper)
         guard helper.state == .idle, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
