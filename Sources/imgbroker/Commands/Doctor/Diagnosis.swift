@@ -60,13 +60,23 @@ extension MachineFacts {
     /// Judges the machine for a broker with this configuration, in the order of the report.
     func findings(for configuration: Configuration) -> [Finding] {
         let limits = configuration.limits
-        return [
-            kernelFinding, sandboxFinding(limits), memfdFinding, hugePagesFinding, descriptorFinding(limits),
-            memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits),
-            access?.finding(for: configuration), cacheFinding(configuration),
-            tierFinding(configuration), resolverFinding(configuration), certificatesFinding,
+        let findings: [Finding?] = [
+            kernelFinding, sandboxFinding(limits),
+            Finding(
+                "shared memory", canSeal ? "memfds can be sealed" : "no sealed memfds", unless: canSeal,
+                "the kernel must have memfd_create, and no filter may forbid it"),
+            hugePagesFinding, descriptorFinding(limits), memoryFinding(limits),
+            Finding(
+                "programs", hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing", unless: hasWorkers,
+                "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker"),
+            familiesFinding, socketFinding(limits), access?.finding(for: configuration), cacheFinding(configuration),
+            tierFinding(configuration), resolverFinding(configuration),
+            Finding(
+                "certificates", hasCertificates ? "/etc/ssl/certs/ca-certificates.crt" : "none",
+                unless: hasCertificates, "install ca-certificates; without it, https is tls-failed"),
             http?.finding, thumbnails?.finding,
-        ].compactMap { $0 }
+        ]
+        return findings.compactMap { $0 }
     }
 
     /// What the broker at the socket says; nil without one.
@@ -85,12 +95,6 @@ extension MachineFacts {
         return Finding(
             "sandbox", text + (limits.allowsUnsandboxed ? ", not required" : ""), unless: hasSeccomp && landlock > 0,
             "enable seccomp and Landlock in the kernel (lsm=landlock,…), or accept the risk with --allow-unsandboxed")
-    }
-
-    private var memfdFinding: Finding {
-        Finding(
-            "shared memory", canSeal ? "memfds can be sealed" : "no sealed memfds", unless: canSeal,
-            "the kernel must have memfd_create, and no filter may forbid it")
     }
 
     private var hugePagesFinding: Finding? {
@@ -125,12 +129,6 @@ extension MachineFacts {
             unless: limits.memoryBytes <= memory / 2,
             "leave room for \(limits.workers) decoders of up to \(ByteCount(limits.workerMemoryBytes)): a smaller --memory-limit"
         )
-    }
-
-    private var workersFinding: Finding {
-        Finding(
-            "programs", hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing", unless: hasWorkers,
-            "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker")
     }
 
     /// No shortage: a broker may do without these formats.
@@ -210,11 +208,5 @@ extension MachineFacts {
         return Finding(
             "names", hasServer ? "/etc/resolv.conf names a server" : "no name server", unless: hasServer,
             "add a nameserver to /etc/resolv.conf; without one, hosts are dns-failed")
-    }
-
-    private var certificatesFinding: Finding {
-        Finding(
-            "certificates", hasCertificates ? "/etc/ssl/certs/ca-certificates.crt" : "none", unless: hasCertificates,
-            "install ca-certificates; without it, https is tls-failed")
     }
 }
