@@ -172,7 +172,8 @@ static enum MHD_Result answer(
 }
 
 int cwebserver_start(
-    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers, void *context) {
+    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers,
+    void *context) {
     struct server *server = malloc(sizeof *server);
     if (!server) return ENOMEM;
     *server = (struct server){handlers, context};

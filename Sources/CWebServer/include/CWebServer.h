@@ -18,7 +18,8 @@ struct cwebserver_response {
 };
 
 /// Gives a response its status and a copy of its body. Returns 0, or -1 without memory.
-int cwebserver_set_body(struct cwebserver_response *response, unsigned int status, const void *_Nullable bytes, size_t length);
+int cwebserver_set_body(
+    struct cwebserver_response *response, unsigned int status, const void *_Nullable bytes, size_t length);
 
 /// Adds a field to a response that has a body.
 void cwebserver_add_field(struct cwebserver_response *response, const char *name, const char *value);
@@ -47,7 +48,8 @@ struct cwebserver_handlers {
     /// A connection was accepted from an address of `length` bytes: 4 for IPv4, 16 for IPv6, 0 for a Unix socket.
     void (*opened)(void *context, int descriptor, const uint8_t *_Nullable address, size_t length);
     /// A header is complete. Returns an object that takes the body, which `finished` releases; NULL when the response is the answer.
-    void *_Nullable (*_Nonnull begin)(void *context, const struct cwebserver_request *request, struct cwebserver_response *response);
+    void *_Nullable (*_Nonnull begin)(
+        void *context, const struct cwebserver_request *request, struct cwebserver_response *response);
     /// Takes a part of the body. Returns 0 to end the connection without an answer.
     int (*receive)(void *context, void *object, int descriptor, const void *bytes, size_t length);
     /// Answers the request of a connection, whose body is complete.
@@ -67,9 +69,10 @@ int cwebserver_listen(const char *address, uint16_t port);
 uint16_t cwebserver_port(int descriptor);
 
 /// Serves the connections of `descriptor`, which it owns from then on, on threads of its own for as long as the process runs.
-/// `connection_bytes` are for the longest header, with the library's own memory for the connection. Returns 0, or the errno.
+/// `connection_bytes` are for the longest header and the library's own memory. Returns 0, or the errno.
 int cwebserver_start(
-    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers, void *context);
+    int descriptor, unsigned int connections, size_t connection_bytes, struct cwebserver_handlers handlers,
+    void *context);
 
 /// Ends a connection from any thread; its own closes it.
 void cwebserver_end(int descriptor);
