@@ -145,8 +145,6 @@ let package = Package(
             name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
             cSettings: c + optimizedC, linkerSettings: [.linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
-        .target(
-            name: "CTier", dependencies: ["CMemcached"], cSettings: c, linkerSettings: [.linkedLibrary("memcached")]),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
         .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
         .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
@@ -234,7 +232,7 @@ let package = Package(
         .executableTarget(
             name: "imgtier",
             dependencies: [
-                "CTier", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "CMemcached", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
                 "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),

@@ -61,7 +61,6 @@ let package = Package(
         shim("CLinux"),
         shim("CImageCodecs", ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"], libraries: ["gif"]),
         shim("CTransfer", ["CCurl"]),
-        shim("CTier", ["CMemcached"], libraries: ["memcached"]),
         shim("CSandbox", ["CSeccomp"]),
         module("SystemValues"),
         module("Digests", ["CNettle"]),
@@ -101,7 +100,7 @@ let package = Package(
         module(
             "imgtier",
             [
-                "CTier", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "CMemcached", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
                 "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ], isProgram: true),
         .target(

@@ -1,4 +1,4 @@
-internal import CTier
+internal import Glibc
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
@@ -50,11 +50,24 @@ struct TierProgram: WorkerProgram, Equatable {
             ports: Set(servers.map(\.port)).sorted())
     }
 
-    /// The numeric address of a host; nil when it has none.
+    /// The numeric address of a host, IPv4 before IPv6; nil when it has none.
     private static func address(of host: String) -> String? {
-        var text = [CChar](repeating: 0, count: 64)
-        guard unsafe ctier_resolve(host, &text, text.count) == 0 else { return nil }
-        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard unsafe getaddrinfo(host, nil, &hints, &found) == 0 else { return nil }
+        defer { unsafe freeaddrinfo(found) }
+        var chosen = unsafe found
+        while let each = unsafe chosen, unsafe each.pointee.ai_family != AF_INET {
+            unsafe chosen = unsafe each.pointee.ai_next
+        }
+        guard let chosen = unsafe chosen ?? found else { return nil }
+        return unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+            let status = unsafe getnameinfo(
+                chosen.pointee.ai_addr, chosen.pointee.ai_addrlen, text.baseAddress, socklen_t(text.count), nil, 0,
+                NI_NUMERICHOST)
+            return status == 0 ? unsafe text.baseAddress.map { unsafe String(cString: $0) } : nil
+        }
     }
 }
 

@@ -41,10 +41,12 @@ struct ItemNames {
         return nil
     }
 
-    /// Calls `body` with the texts, one after the other, and their lengths.
-    func withTexts<Result>(_ body: (UnsafePointer<CChar>?, UnsafeBufferPointer<Int>) -> Result) -> Result {
+    /// Calls `body` with the beginnings of the texts and their lengths.
+    func withTexts<Result>(
+        _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<Int>) -> Result
+    ) -> Result {
         unsafe texts.withUnsafeBufferPointer { texts in
-            unsafe lengths.withUnsafeBufferPointer { unsafe body(texts.baseAddress, $0) }
+            unsafe body(starts.dropLast().map { start in unsafe texts.baseAddress.map { unsafe $0 + start } }, lengths)
         }
     }
 }

@@ -1,4 +1,4 @@
-internal import CTier
+internal import CMemcached
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
@@ -255,18 +255,21 @@ final class Tier {
 /// The ring that determines the server of each key (ketama). It has the servers' names, so that all brokers with the
 /// same list find the same places, also where the names have other addresses.
 @safe final class ServerRing {
-    private let raw: OpaquePointer
+    /// It never connects.
+    private let raw: UnsafeMutablePointer<memcached_st>
 
     /// The ring of these servers; nil when memory is short.
     init?(_ servers: [ServerName]) {
-        guard let ring = unsafe ctier_ring_create() else { return nil }
+        guard let ring = unsafe memcached_create(nil) else { return nil }
         unsafe raw = ring
-        for server in servers where unsafe ctier_ring_add(ring, server.host, server.port) != 0 { return nil }
+        guard unsafe memcached_behavior_set(ring, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1) == MEMCACHED_SUCCESS,
+            servers.allSatisfy({ unsafe memcached_server_add(ring, $0.host, $0.port) == MEMCACHED_SUCCESS })
+        else { return nil }
     }
 
-    deinit { unsafe ctier_ring_free(raw) }
+    deinit { unsafe memcached_free(raw) }
 
-    func server(of key: String) -> Int { unsafe Int(ctier_ring_server(raw, key, key.utf8.count)) }
+    func server(of key: String) -> Int { unsafe Int(memcached_generate_hash(raw, key, key.utf8.count)) }
 
     /// The parts of all keys that the servers have, in thousandths, as found with sample keys.
     func shares(count: Int) -> [Int] {

@@ -1,4 +1,5 @@
-internal import CTier
+internal import CMemcached
+internal import Glibc
 import IPCProtocol
 internal import LinuxSystem
 import SystemValues
@@ -22,24 +23,62 @@ import WorkerProtocol
     }
 
     /// The time in milliseconds that a connection may take, and each further wait.
-    static let connectMs: Int32 = 50
-    static let waitMs: Int32 = 250
+    static let connectMs: UInt64 = 50
+    static let waitMs: UInt64 = 250
 
-    private let raw: OpaquePointer?
+    /// The library's state of the server; the connection is made with the first command and after each failure.
+    private let raw: UnsafeMutablePointer<memcached_st>?
+    /// The item that was received last, in memory of its own: the library frees an item that it has allocated at the
+    /// end of a list.
+    private let result = UnsafeMutablePointer<memcached_result_st>.allocate(capacity: 1)
     private(set) var health = ServerHealth()
     /// The figures, whose `state` is set by `figures`.
     var counts = StatsReport.SharedServer()
 
     /// A server at a numeric address; without one it is left out for good. A connection ends after `connectMs`, and
     /// each further wait after `waitMs`.
-    init(_ name: ServerName, address: String?, connectMs: Int32 = connectMs, waitMs: Int32 = waitMs) {
+    init(_ name: ServerName, address: String?, connectMs: UInt64 = connectMs, waitMs: UInt64 = waitMs) {
         counts.name = name.text
-        unsafe raw = address.flatMap {
-            unsafe ctier_connection_create($0, name.port, connectMs, waitMs, RecordEnvelope.longest)
-        }
+        unsafe result.initialize(to: memcached_result_st())
+        unsafe raw = address.flatMap { unsafe Self.server($0, name.port, connectMs: connectMs, waitMs: waitMs) }
+        if let raw = unsafe raw { unsafe memcached_result_create(raw, result) }
     }
 
-    deinit { if let raw = unsafe raw { unsafe ctier_connection_free(raw) } }
+    deinit {
+        if let raw = unsafe raw {
+            unsafe memcached_result_free(result)
+            unsafe memcached_free(raw)
+        }
+        unsafe result.deallocate()
+    }
+
+    /// The library's state of a server; nil when memory is short.
+    private static func server(
+        _ address: String, _ port: UInt16, connectMs: UInt64, waitMs: UInt64
+    ) -> UnsafeMutablePointer<memcached_st>? {
+        guard let server = unsafe memcached_create(nil) else { return nil }
+        // A server states the length of an item before it sends it, and the library allocates what it states.
+        let hasLimit =
+            unsafe memcached_set_memory_allocators(
+                server,
+                { _, size, _ in unsafe size > TierConnection.largest ? nil : malloc(size) },
+                { _, memory, _ in unsafe free(memory) },
+                { _, memory, size, _ in unsafe size > TierConnection.largest ? nil : realloc(memory, size) },
+                { _, count, size, _ in
+                    unsafe size > 0 && count > TierConnection.largest / size ? nil : calloc(count, size)
+                },
+                nil) == MEMCACHED_SUCCESS
+        let options = [
+            (MEMCACHED_BEHAVIOR_NO_BLOCK, 1), (MEMCACHED_BEHAVIOR_TCP_NODELAY, 1),
+            (MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, connectMs), (MEMCACHED_BEHAVIOR_POLL_TIMEOUT, waitMs),
+            // `Tier` decides when a server is tried again.
+            (MEMCACHED_BEHAVIOR_SUPPORT_CAS, 1), (MEMCACHED_BEHAVIOR_RETRY_TIMEOUT, 1),
+        ]
+        for (option, value) in options { unsafe memcached_behavior_set(server, option, value) }
+        if hasLimit, unsafe memcached_server_add(server, address, port) == MEMCACHED_SUCCESS { return unsafe server }
+        unsafe memcached_free(server)
+        return nil
+    }
 
     var hasAddress: Bool { unsafe raw != nil }
 
@@ -52,76 +91,104 @@ import WorkerProtocol
         return figures
     }
 
+    /// The most bytes of one allocation: a string grows in blocks, and a line of the protocol precedes the value.
+    private static let largest = RecordEnvelope.longest + (64 << 10)
+
     /// Asks for all items with one message, and passes each one that the server sends to `body`, with the place of its
     /// name. A server may send an item twice. Its bytes are valid until `body` returns.
     func get(_ names: ItemNames, _ body: (_ place: Int, Item) -> Void) -> Outcome {
         if names.isEmpty { return .done }
-        guard let raw = unsafe usable else { return .failed }
-        let status = unsafe names.withTexts { texts, lengths in
-            unsafe ctier_ask(raw, texts, lengths.baseAddress, lengths.count)
-        }
-        guard status == CTIER_DONE else { return outcome(status) }
+        guard isUsable, let raw = unsafe raw else { return .failed }
+        let asked = unsafe names.withTexts { unsafe memcached_mget(raw, $0, $1, names.count) }
+        // What was sent is not answered yet.
+        guard asked == MEMCACHED_SUCCESS || asked == MEMCACHED_BUFFERED else { return outcome(asked) }
         var next = 0
         // One for each name, and the end.
         for _ in 0...names.count {
-            var item = unsafe ctier_item()
-            let status = unsafe ctier_next(raw, &item)
-            guard status == CTIER_DONE else {
+            var status = MEMCACHED_FAILURE
+            guard unsafe memcached_fetch_result(raw, result, &status) != nil else {
                 let outcome = outcome(status)
+                // The library reports the end of a list so, after items or without any.
                 return outcome == .missing ? .done : outcome
             }
-            let name = unsafe UnsafeRawBufferPointer(start: item.key, count: item.key_length)
+            let name = unsafe UnsafeRawBufferPointer(
+                start: memcached_result_key_value(result), count: memcached_result_key_length(result))
             guard let place = unsafe names.place(of: name, after: next) else { continue }
             next = place + 1
-            unsafe body(
-                place, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version)
-            )
+            let bytes = unsafe UnsafeRawBufferPointer(
+                start: memcached_result_value(result), count: memcached_result_length(result))
+            unsafe body(place, Item(bytes: bytes, version: memcached_result_cas(result)))
         }
         // The server sends more than it was asked for.
-        unsafe ctier_close(raw)
-        return outcome(CTIER_FAILED)
+        return outcome(MEMCACHED_FAILURE)
     }
 
-    /// Writes an item that expires after some seconds.
+    /// Writes an item that expires after some seconds, at most 30 days.
     func set(_ key: String, _ value: UnsafeRawBufferPointer, seconds: Int) -> Outcome {
-        guard let raw = unsafe usable else { return .failed }
-        return outcome(
-            unsafe ctier_set(raw, key, key.utf8.count, value.baseAddress, value.count, UInt32(clamping: seconds)))
+        unsafe command { unsafe memcached_set($0, key, key.utf8.count, value.baseAddress, value.count, seconds, 0) }
     }
 
     /// Writes an item unless it exists. The next `get` shows what exists.
     func claim(_ key: String, _ value: String, seconds: Int) -> Outcome {
-        guard let raw = unsafe usable else { return .failed }
-        return outcome(unsafe ctier_claim(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
+        unsafe command(isAnswered: false) {
+            unsafe memcached_add($0, key, key.utf8.count, value, value.utf8.count, seconds, 0)
+        }
     }
 
     /// Writes an item if it still has a version; with 0 seconds it expires at once. It is not known whether it had.
     func replace(_ key: String, _ value: String, seconds: Int, version: UInt64) -> Outcome {
-        guard let raw = unsafe usable else { return .failed }
-        return outcome(
-            unsafe ctier_replace(
-                raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds), version))
+        let expiry = seconds == 0 ? Self.longAgo : seconds
+        return unsafe command(isAnswered: false) {
+            unsafe memcached_cas($0, key, key.utf8.count, value, value.utf8.count, expiry, 0, version)
+        }
     }
+
+    /// An expiry in the past: times above 30 days are seconds since 1970.
+    private static let longAgo = 30 * 86_400 + 1
 
     func remove(_ key: String) -> Outcome {
-        guard let raw = unsafe usable else { return .failed }
-        return outcome(unsafe ctier_delete(raw, key, key.utf8.count))
+        unsafe command { unsafe memcached_delete($0, key, key.utf8.count, 0) }
     }
 
-    private var usable: OpaquePointer? { isUsable ? unsafe raw : nil }
+    /// Sends a command, unless the server is left out. One that is not answered is not waited for.
+    private func command(
+        isAnswered: Bool = true, _ send: (UnsafeMutablePointer<memcached_st>) -> memcached_return_t
+    ) -> Outcome {
+        guard isUsable, let raw = unsafe raw else { return .failed }
+        if !isAnswered { unsafe memcached_behavior_set(raw, MEMCACHED_BEHAVIOR_NOREPLY, 1) }
+        let status = unsafe send(raw)
+        if !isAnswered { unsafe memcached_behavior_set(raw, MEMCACHED_BEHAVIOR_NOREPLY, 0) }
+        return outcome(status)
+    }
 
-    /// Counts a failure, and leaves the server out for it.
-    private func outcome(_ status: ctier_status) -> Outcome {
+    /// Names an outcome. After a failure, which it counts, the server is left out, and the connection is closed, because
+    /// unread bytes may be left in it.
+    private func outcome(_ status: memcached_return_t) -> Outcome {
         switch status {
-        case CTIER_DONE, CTIER_MISSING, CTIER_REFUSED:
+        case MEMCACHED_SUCCESS, MEMCACHED_STORED, MEMCACHED_DELETED, MEMCACHED_BUFFERED:
             health.answered()
-            return status == CTIER_DONE ? .done : status == CTIER_MISSING ? .missing : .refused
+            return .done
+        case MEMCACHED_NOTFOUND, MEMCACHED_END:
+            health.answered()
+            return .missing
+        case MEMCACHED_NOTSTORED, MEMCACHED_DATA_EXISTS:
+            health.answered()
+            return .refused
+        case MEMCACHED_E2BIG, MEMCACHED_SERVER_ERROR, MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE,
+            MEMCACHED_MEMORY_ALLOCATION_FAILURE:
+            // It works, but what it has sent or still sends is of no use.
+            close()
+            health.answered()
+            return .refused
         default:
+            close()
             counts.failures += 1
-            if status == CTIER_LATE { health.late(at: .now) } else { health.failed(at: .now) }
+            if status == MEMCACHED_TIMEOUT { health.late(at: .now) } else { health.failed(at: .now) }
             return .failed
         }
     }
+
+    private func close() { if let raw = unsafe raw { unsafe memcached_quit(raw) } }
 }
 
 /// Whether a server is asked. One that has failed is left out for a while, so that its keys cost no time.
