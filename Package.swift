@@ -145,7 +145,7 @@ let package = Package(
             name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
             cSettings: c + optimizedC, linkerSettings: [.linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
-        .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
+        .target(name: "CSandbox", cSettings: c),
         .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
         .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
 
@@ -169,7 +169,7 @@ let package = Package(
         .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
         .target(
             name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"], swiftSettings: swift),
-        .target(name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], swiftSettings: swift),
+        .target(name: "Sandbox", dependencies: ["CSandbox", "CSeccomp", "WorkerProtocol"], swiftSettings: swift),
         .target(
             name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
             swiftSettings: swift + optimizedHere),

@@ -61,7 +61,7 @@ let package = Package(
         shim("CLinux"),
         shim("CImageCodecs", ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"], libraries: ["gif"]),
         shim("CTransfer", ["CCurl"]),
-        shim("CSandbox", ["CSeccomp"]),
+        shim("CSandbox"),
         module("SystemValues"),
         module("Digests", ["CNettle"]),
         module("DiskFiles", ["Digests"]),
@@ -73,7 +73,7 @@ let package = Package(
         module("HTTPCaching", ["HTTPValues", "IPCProtocol"]),
         module("LinuxSystem", ["CLinux", "SystemValues"]),
         module("SharedCache", ["CLinux", "LinuxSystem", "SystemValues"]),
-        module("Sandbox", ["CSandbox", "WorkerProtocol"]),
+        module("Sandbox", ["CSandbox", "CSeccomp", "WorkerProtocol"]),
         module("IPCTransport", ["IPCProtocol", "LinuxSystem", "WorkerProtocol"]),
         module("WorkerRuntime", ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"]),
         module(

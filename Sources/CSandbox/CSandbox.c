@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <seccomp.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -13,57 +11,10 @@
 
 // seccomp
 
-#define MAX_CHECKS 6
-
-static uint32_t action_of(enum csandbox_action action, int error) {
-    switch (action) {
-    case CSANDBOX_ALLOW: return SCMP_ACT_ALLOW;
-    case CSANDBOX_FAIL: return SCMP_ACT_ERRNO((uint16_t)error);
-    case CSANDBOX_KILL: break;
-    }
-    return SCMP_ACT_KILL_PROCESS;
+int csandbox_seccomp_available(void) {
+    const uint32_t action = SECCOMP_RET_KILL_PROCESS;
+    return (int)syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action);
 }
-
-struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, int error, int log) {
-    scmp_filter_ctx filter = seccomp_init(action_of(fallback, error));
-    if (!filter) {
-        // The library does not say why: it may be the kernel, which then says it itself.
-        const uint32_t action = SECCOMP_RET_KILL_PROCESS;
-        if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0) errno = ENOMEM;
-        return NULL;
-    }
-    if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0) {
-        seccomp_release(filter);
-        return NULL;
-    }
-    // Ignored by kernels before 4.14.
-    if (log) (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
-    // A binary search over system calls, because the tables are long. Since libseccomp 2.5.
-    (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    return filter;
-}
-
-int csandbox_filter_add(
-    struct csandbox_filter *filter, const char *name, enum csandbox_action action, int error,
-    const struct csandbox_check *checks, unsigned count) {
-    struct scmp_arg_cmp comparisons[MAX_CHECKS];
-    if (count > MAX_CHECKS) return -EINVAL;
-    int call = seccomp_syscall_resolve_name(name);
-    if (call == __NR_SCMP_ERROR) return 0;
-    for (unsigned i = 0; i < count; i++)
-        comparisons[i] = SCMP_CMP(checks[i].argument, SCMP_CMP_MASKED_EQ, checks[i].mask, checks[i].value);
-    int status = seccomp_rule_add_array(filter, action_of(action, error), call, count, comparisons);
-    // The fallback has the same effect.
-    return status == -EACCES ? 0 : status;
-}
-
-int csandbox_filter_load(struct csandbox_filter *filter) {
-    int status = seccomp_load(filter);
-    seccomp_release(filter);
-    return status;
-}
-
-void csandbox_filter_free(struct csandbox_filter *filter) { seccomp_release(filter); }
 
 int csandbox_no_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
 

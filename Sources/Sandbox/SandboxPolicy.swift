@@ -1,4 +1,5 @@
 internal import CSandbox
+internal import CSeccomp
 internal import Glibc
 package import WorkerProtocol
 
@@ -177,25 +178,31 @@ extension SandboxPolicy {
 
     /// 0, or a negative errno.
     private func loadFilter() -> Int32 {
-        let fallback = isStrict ? CSANDBOX_KILL : CSANDBOX_FAIL
-        guard let filter = unsafe csandbox_filter_create(fallback, ENOSYS, logsRefusals ? 1 : 0) else { return -errno }
-        for rule in rules(getpid()) {
-            let (action, error) =
-                switch rule.action {
-                case .allow: (CSANDBOX_ALLOW, Int32(0))
-                case .kill: (CSANDBOX_KILL, Int32(0))
-                case .fail(let error): (CSANDBOX_FAIL, error)
-                }
-            let checks = rule.checks.map { csandbox_check(argument: $0.argument, mask: $0.mask, value: $0.value) }
-            let status = unsafe checks.withUnsafeBufferPointer {
-                unsafe csandbox_filter_add(filter, rule.name, action, error, $0.baseAddress, UInt32($0.count))
-            }
-            if status != 0 {
-                unsafe csandbox_filter_free(filter)
-                return status
-            }
+        let fallback = isStrict ? SystemCallRule.Action.kill : .fail(ENOSYS)
+        guard let filter = unsafe seccomp_init(fallback.code) else {
+            // The library does not say why: it may be the kernel, which then says it itself.
+            return csandbox_seccomp_available() == 0 ? -ENOMEM : -errno
         }
-        return unsafe csandbox_filter_load(filter)
+        defer { unsafe seccomp_release(filter) }
+        // Calls by another architecture's table.
+        let status = unsafe seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)
+        if status < 0 { return status }
+        // Ignored by kernels before 4.14.
+        if logsRefusals { unsafe seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1) }
+        // A binary search over system calls, because the tables are long. Since libseccomp 2.5.
+        unsafe seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2)
+        for rule in rules(getpid()) {
+            let call = unsafe seccomp_syscall_resolve_name(rule.name)
+            // The fallback applies to a call that the architecture or libseccomp does not know.
+            if call == __NR_SCMP_ERROR { continue }
+            let checks = rule.checks.map {
+                scmp_arg_cmp(arg: $0.argument, op: SCMP_CMP_MASKED_EQ, datum_a: $0.mask, datum_b: $0.value)
+            }
+            let status = unsafe seccomp_rule_add_array(filter, rule.action.code, call, UInt32(checks.count), checks)
+            // EACCES: the fallback has the same effect.
+            if status != 0, status != -EACCES { return status }
+        }
+        return unsafe seccomp_load(filter)
     }
 
     /// The number of threads of this process; 0 when it is unknown.

@@ -1,3 +1,4 @@
+internal import CSeccomp
 internal import Glibc
 
 /// The effect of a filter on one kind of system call.
@@ -8,6 +9,16 @@ struct SystemCallRule: Equatable {
         case kill
         /// Fails with this error: code in the process makes this call, and works without it.
         case fail(Int32)
+
+        /// libseccomp's number of the action.
+        var code: UInt32 {
+            switch self {
+            case .allow: SCMP_ACT_ALLOW
+            case .kill: SCMP_ACT_KILL_PROCESS
+            // SCMP_ACT_ERRNO, a macro that is not imported.
+            case .fail(let error): 0x50000 | UInt32(error) & 0xFFFF
+            }
+        }
     }
 
     /// A condition: the argument's bits of `mask` equal `value`.

@@ -1,5 +1,5 @@
-// The system calls by which a process gives up rights irrevocably, in C because Landlock has no library, and
-// libseccomp's actions and checks are macros. The permitted calls and paths are decided in Swift.
+// System calls by which a process gives up rights irrevocably, in C because they have no functions in the C library or
+// variadic ones. The permitted calls and paths are decided in Swift.
 #ifndef CSANDBOX_H
 #define CSANDBOX_H
 
@@ -7,35 +7,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-enum csandbox_action {
-    CSANDBOX_ALLOW,
-    /// Kills the process with SIGSYS.
-    CSANDBOX_KILL,
-    /// Fails with the error given with the rule.
-    CSANDBOX_FAIL,
-};
-
-/// A condition on an argument of a call: its bits of `mask` equal `value`.
-struct csandbox_check {
-    unsigned argument;
-    uint64_t mask;
-    uint64_t value;
-};
-
-/// A filter under construction. It has no effect before it is loaded.
-struct csandbox_filter;
-
-/// Makes a filter with the default action `fallback`; NULL on failure. Calls by another architecture's table kill the
-/// process. With `log`, failing calls appear in the kernel's log, as killing ones always do.
-struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, int error, int log);
-/// Adds a rule for calls `name` where all `count` checks hold. The fallback applies to a call that the architecture or
-/// libseccomp does not know. 0, or a negative errno.
-int csandbox_filter_add(
-    struct csandbox_filter *filter, const char *name, enum csandbox_action action, int error,
-    const struct csandbox_check *checks, unsigned count);
-/// Loads the filter into this process and frees it; 0, or a negative errno.
-int csandbox_filter_load(struct csandbox_filter *filter);
-void csandbox_filter_free(struct csandbox_filter *filter);
+/// Whether the kernel can kill a process for a system call; 0, or -1 with errno.
+int csandbox_seccomp_available(void);
 
 /// Keeps this process and its children from gaining rights through execve; 0, or -1 with errno.
 int csandbox_no_new_privileges(void);
