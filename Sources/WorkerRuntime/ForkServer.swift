@@ -14,10 +14,7 @@ struct ForkServer {
     /// The name of a forked worker in lists of processes.
     let workerName: String
 
-    /// Serves until the broker closes the socket.
-    ///
-    /// - Returns: In a new worker, its own control socket; in the server, nil when the broker has closed.
-    /// - Throws: `FrameChannel.Failure`, `SystemError`.
+    /// Serves until the broker closes the socket, and returns nil then. In a new worker it returns its control socket.
     func run() throws -> FileDescriptor? {
         try channel.sendMessage(ForkReport.ready)
         while let (_, descriptors) = try channel.receiveMessage(ForkOrder.self) {

@@ -5,10 +5,7 @@ package struct UsageError: Error, Equatable, CustomStringConvertible {
     /// The reason, such as "--uid and --gid go together".
     package let description: String
 
-    /// An error with a reason.
-    package init(_ description: String) {
-        self.description = description
-    }
+    package init(_ description: String) { self.description = description }
 }
 
 /// The arguments of a worker that are still to be read.
@@ -16,10 +13,7 @@ package struct WorkerArguments {
     private var rest: ArraySlice<String>
     private var option = ""
 
-    /// The arguments without the program's name.
-    package init(_ arguments: some Sequence<String>) {
-        rest = Array(arguments)[...]
-    }
+    init(_ arguments: some Sequence<String>) { rest = Array(arguments)[...] }
 
     /// Takes the name of the next option; nil at the end.
     mutating func nextOption() -> String? {
@@ -28,9 +22,7 @@ package struct WorkerArguments {
         return name
     }
 
-    /// Takes the value of the option whose name was taken last, as `read` understands it.
-    ///
-    /// - Throws: `UsageError` when there is no value, or `read` returns nil.
+    /// Takes the value of the option whose name was taken last, as `read` understands it: nil for an invalid one.
     package mutating func value<Value>(_ read: (String) -> Value?) throws(UsageError) -> Value {
         guard let text = rest.popFirst() else { throw UsageError("\(option) needs a value") }
         guard let value = read(text) else { throw UsageError("\(option) cannot be \(text)") }
@@ -38,35 +30,11 @@ package struct WorkerArguments {
     }
 
     /// Takes a whole number within `range` as the value of the option whose name was taken last.
-    ///
-    /// - Throws: `UsageError`.
     package mutating func number<Number: FixedWidthInteger>(
         in range: ClosedRange<Number>
     ) throws(UsageError) -> Number {
         try value { Number($0).flatMap { range.contains($0) ? $0 : nil } }
     }
-}
-
-/// The options that one program has besides those of all workers.
-package protocol ProgramOptions {
-    /// Reads the value of an option that only this program has.
-    ///
-    /// - Returns: False when there is no option `name`.
-    /// - Throws: `UsageError` when the value is missing or invalid.
-    mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool
-
-    /// Checks the options after the last one was read.
-    ///
-    /// - Throws: `UsageError`.
-    func validate() throws(UsageError)
-}
-
-extension ProgramOptions {
-    package mutating func readOption(
-        _: String, from _: inout WorkerArguments
-    ) throws(UsageError) -> Bool { false }
-
-    package func validate() throws(UsageError) {}
 }
 
 /// The options that all workers have.
@@ -76,9 +44,7 @@ package struct WorkerOptions: Equatable {
         package var uid: UInt32
         package var gid: UInt32
 
-        package init(uid: UInt32, gid: UInt32) {
-            (self.uid, self.gid) = (uid, gid)
-        }
+        package init(uid: UInt32, gid: UInt32) { (self.uid, self.gid) = (uid, gid) }
     }
 
     /// `--parent`: the process whose death kills this one; nil for none.
@@ -99,9 +65,7 @@ package struct WorkerOptions: Equatable {
     package var logFormat = LogFormat()
 
     /// Reads a command line, without the program's name: the options that all workers have, and those of `program`.
-    ///
-    /// - Throws: `UsageError`.
-    package init(_ arguments: some Sequence<String>, for program: inout some ProgramOptions) throws(UsageError) {
+    package init(_ arguments: some Sequence<String>, for program: inout some WorkerProgram) throws(UsageError) {
         var arguments = WorkerArguments(arguments)
         var (uid, gid): (UInt32?, UInt32?)
         while let option = arguments.nextOption() {

@@ -7,8 +7,8 @@ package import WorkerProtocol
 /// A program that the broker starts as a confined process: its options, and the hooks that run before the sandbox.
 ///
 /// `WorkerRuntime.run` says in which order the hooks run. A hook exists where the programs must differ; everything else
-/// about a start is the same for all of them.
-package protocol WorkerProgram: ProgramOptions {
+/// about a start is the same for all of them. After an error of a hook the process exits with status 1.
+package protocol WorkerProgram {
     associatedtype Service: WorkerService
 
     /// The program's name, in messages and lists of processes.
@@ -17,17 +17,25 @@ package protocol WorkerProgram: ProgramOptions {
     /// Whether the program can be a fork server: its libraries must have no threads and no state that a fork breaks.
     var canFork: Bool { get }
 
+    /// Reads the value of an option that only this program has; false when there is no option `name`.
+    mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool
+
+    /// Checks the options after the last one was read.
+    func validate() throws(UsageError)
+
     /// Does what takes the rights of the user that started the process. Called when the user is about to change.
     mutating func prepareFiles(for user: WorkerOptions.User, log: Log)
 
     /// Acquires the resources that the sandbox denies: descriptors, files, libraries.
-    ///
-    /// - Throws: Anything; the process then exits with status 1.
     func makeService(channel: FrameChannel, log: Log) throws -> Service
 }
 
 extension WorkerProgram {
     package var canFork: Bool { false }
+
+    package mutating func readOption(_: String, from _: inout WorkerArguments) throws(UsageError) -> Bool { false }
+
+    package func validate() throws(UsageError) {}
 
     package mutating func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
 }
@@ -41,13 +49,9 @@ package protocol WorkerService {
 
     /// Does whole jobs without the broker, so that no client waits for work that a process does once: pages are mapped,
     /// the heap grows, libraries fill tables and open files.
-    ///
-    /// - Throws: Anything; the process then exits with status 1.
     mutating func warmUp() throws
 
     /// Takes `channel` in the place of the fork server's, in a worker that was just forked.
-    ///
-    /// - Throws: Anything; the process then exits with status 1.
     mutating func didFork(channel: FrameChannel) throws
 
     /// Reads the first bytes that others may have written. Called once the sandbox is entered, before the ready
@@ -57,10 +61,7 @@ package protocol WorkerService {
     /// The message by which the broker learns that jobs can come.
     func ready(in report: SandboxReport) -> Ready
 
-    /// Does jobs until the broker closes the channel.
-    ///
-    /// - Throws: `FrameChannel.Failure`, `SystemError` and others; the process then exits with status 1, or with 0 when
-    ///   the error is that the broker has closed the channel.
+    /// Does jobs until the broker closes the channel. An error that says so ends the process with status 0.
     mutating func serve() throws
 }
 

@@ -5,9 +5,7 @@ internal import Sandbox
 import SystemValues
 internal import WorkerProtocol
 
-/// The start and the end of a confined process, in one order for all programs.
-///
-/// The order matters:
+/// The start and the end of a confined process. All programs have this order, which matters:
 ///
 /// 1. The options, and the control socket on descriptor 3.
 /// 2. The OOM score, which takes the rights of the user that started the process.
@@ -22,13 +20,6 @@ internal import WorkerProtocol
 /// 10. Hook `didEnterSandbox`.
 /// 11. The ready message, with the sandbox as the kernel confirmed it.
 /// 12. Hook `serve`.
-///
-/// The differences between the programs are in their hooks:
-///
-/// - imgfetch ignores SIGPIPE, because TLS libraries write to sockets that the other end has closed, and raises its
-///   descriptor limit for its transfers. The others write to sockets with MSG_NOSIGNAL only.
-/// - imgcache makes its directory before the change of user, and opens its files after the sandbox.
-/// - The decode workers alone can be fork servers.
 package enum WorkerRuntime {
     /// The descriptor of the control socket.
     package static let controlDescriptor: Int32 = 3
