@@ -35,7 +35,6 @@ package import JSONCoding
 
 /// A decode worker's job: the result to produce from the encoded bytes.
 package struct DecodeJob: Equatable, Sendable, FieldList {
-    /// The kind of result.
     package enum Purpose: String, CaseIterable, Sendable {
         /// Pixels, written into the descriptor that `output` carries.
         case pixels
@@ -47,7 +46,6 @@ package struct DecodeJob: Equatable, Sendable, FieldList {
 
     /// The job's identifier in every report.
     package var id: Int
-    /// Whether the job produces pixels or only describes the image.
     package var purpose: Purpose
     /// The size and form of the result.
     package var transform: Transform
@@ -189,7 +187,6 @@ package struct DecodeResult: Equatable, Sendable, FieldList {
 package struct ResultPlace: Hashable, Sendable, FieldList {
     /// Its beginning, in bytes.
     package var offset: Int
-    /// Its bytes.
     package var room: Int
 
     package init(offset: Int, room: Int) { (self.offset, self.room) = (offset, room) }
@@ -205,7 +202,6 @@ package struct ResultPlace: Hashable, Sendable, FieldList {
 /// A decoding that an identification brings along, if the image is small: it takes at most `maxSourcePixels`,
 /// `maxWorkingBytes` and the memfd that comes with the order, or the place that it states.
 package struct EarlyDecode: Equatable, Sendable, FieldList {
-    /// The result to produce.
     package var job: DecodeJob
     /// The beginnings of the digests of bytes that must not be decoded, because decoders have died on them: each
     /// `prefixLength` digits.
@@ -214,7 +210,6 @@ package struct EarlyDecode: Equatable, Sendable, FieldList {
     /// The hexadecimal digits of a digest's beginning.
     package static let prefixLength = 16
 
-    /// Creates a decoding of anything but bytes with these digests.
     package init(_ job: DecodeJob, refused: [String] = []) {
         self.job = job
         self.refused = refused
@@ -319,8 +314,6 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
     case identified(job: Int, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
     /// The job has ended because another program decodes this format.
     case foreign(job: Int, ImageFormat)
-
-    package var descriptorCount: Int { 0 }
 
     package var type: String {
         switch self {

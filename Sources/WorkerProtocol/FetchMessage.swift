@@ -32,7 +32,6 @@ package struct CookieChanges: Equatable, Sendable, FieldList {
         self.removed = removed
     }
 
-    /// Whether nothing has changed.
     package var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
 
     package static var blank: CookieChanges { CookieChanges() }

@@ -29,8 +29,6 @@ package enum ForkReport: Equatable, Sendable, WorkerMessage {
     /// A worker was forked: a child of the broker, with this process id.
     case forked(pid: Int32)
 
-    package var descriptorCount: Int { 0 }
-
     package var type: String {
         switch self {
         case .ready: "ready"

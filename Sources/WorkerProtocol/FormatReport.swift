@@ -42,7 +42,6 @@ package struct FormatReport: WorkerMessage {
     package init(_ rows: [FormatRow]) { self.rows = rows }
 
     package var type: String { "formats" }
-    package var descriptorCount: Int { 0 }
     package static let blanks = [FormatReport([])]
 
     package mutating func list(_ fields: inout Fields) {

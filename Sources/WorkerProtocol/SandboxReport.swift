@@ -7,7 +7,6 @@ package struct SandboxReport: Hashable, Sendable, FieldList {
     /// The Landlock version in force; 0 for none.
     package var landlock: Int
 
-    /// Creates a report; by default of a worker without a sandbox.
     package init(seccomp: Bool = false, landlock: Int = 0) {
         self.seccomp = seccomp
         self.landlock = landlock

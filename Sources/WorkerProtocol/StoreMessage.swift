@@ -24,7 +24,7 @@ package import JSONCoding
 
 /// The state of the disk tier.
 package struct DiskReport: Equatable, Sendable, FieldList {
-    /// The current mode of the disk tier, as shown by `stats`.
+    /// The mode of the disk tier, as shown by `stats`.
     package enum State: String, CaseIterable, Sendable {
         /// Reads and writes.
         case on
@@ -38,7 +38,6 @@ package struct DiskReport: Equatable, Sendable, FieldList {
         case locked
     }
 
-    /// The current mode.
     package var state: State
     /// The reason for the mode, for the log; nil while it is `on`.
     package var reason: String?
@@ -98,8 +97,6 @@ package enum StoreOrder: Equatable, Sendable, WorkerMessage {
     /// Replaces the limits: the bytes of originals, those of rasters, and the time without use after which an entry is
     /// removed, nil for never.
     case limit(originals: Int, rasters: Int, maxAgeSeconds: Int?)
-
-    package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
 
     package var mayHaveBytes: Bool {
         switch self {

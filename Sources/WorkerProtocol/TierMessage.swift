@@ -32,7 +32,6 @@ package enum TierOrder: Equatable, Sendable, WorkerMessage {
     /// Counts a record whose bytes are not those that it states as rejected, and removes it.
     case reject(key: String)
 
-    package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
     package var mayHaveBytes: Bool { if case .keep = self { true } else { false } }
 
     package var type: String {

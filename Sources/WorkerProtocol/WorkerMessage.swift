@@ -7,7 +7,7 @@ package import JSONCoding
 package protocol WorkerMessage: Equatable, Sendable {
     /// The message's name on the wire.
     var type: String { get }
-    /// The number of descriptors sent with the message.
+    /// The number of descriptors sent with the message; one if bytes may be in its place, unless a type says otherwise.
     var descriptorCount: Int { get }
     /// Whether bytes may come in the message's frame: in place of its first descriptor, if it has any.
     var mayHaveBytes: Bool { get }
@@ -28,13 +28,12 @@ package enum SmallContents {
 package struct BadWorkerMessage: Error, CustomStringConvertible {
     package let description: String
 
-    package init(description: String) {
-        self.description = description
-    }
+    package init(description: String) { self.description = description }
 }
 
 extension WorkerMessage {
     package var mayHaveBytes: Bool { false }
+    package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
 
     /// The number of descriptors sent with the message, with or without bytes in its frame.
     package func descriptorCount(withBytes hasBytes: Bool) -> Int {
