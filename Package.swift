@@ -169,7 +169,9 @@ let package = Package(
         .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
         .target(
             name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"], swiftSettings: swift),
-        .target(name: "Sandbox", dependencies: ["CSandbox", "CSeccomp", "WorkerProtocol"], swiftSettings: swift),
+        .target(
+            name: "Sandbox", dependencies: ["CSandbox", "CSeccomp", "LinuxSystem", "WorkerProtocol"],
+            swiftSettings: swift),
         .target(
             name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
             swiftSettings: swift + optimizedHere),

@@ -73,7 +73,7 @@ let package = Package(
         module("HTTPCaching", ["HTTPValues", "IPCProtocol"]),
         module("LinuxSystem", ["CLinux", "SystemValues"]),
         module("SharedCache", ["CLinux", "LinuxSystem", "SystemValues"]),
-        module("Sandbox", ["CSandbox", "CSeccomp", "WorkerProtocol"]),
+        module("Sandbox", ["CSandbox", "CSeccomp", "LinuxSystem", "WorkerProtocol"]),
         module("IPCTransport", ["IPCProtocol", "LinuxSystem", "WorkerProtocol"]),
         module("WorkerRuntime", ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"]),
         module(

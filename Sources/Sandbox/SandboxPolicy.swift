@@ -1,6 +1,7 @@
 internal import CSandbox
 internal import CSeccomp
 internal import Glibc
+internal import LinuxSystem
 package import WorkerProtocol
 
 /// The rights that a worker keeps in its sandbox.
@@ -165,15 +166,15 @@ extension SandboxPolicy {
 
     /// Sets limits, which bound the damage of a fault and do not stop an attack. Failures are therefore ignored.
     private func limit() {
-        _ = csandbox_limit(csandbox_limit_core(), 0)
-        _ = csandbox_limit(csandbox_limit_locked_memory(), 0)
-        if let descriptors { _ = csandbox_limit(csandbox_limit_files(), descriptors) }
-        // The limit counts the user's threads in all processes, so it would prevent threads.
-        if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
-        if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }
         // A write beyond the limit fails with EFBIG instead of killing the process.
         signal(SIGXFSZ, SIG_IGN)
-        if let largestFile { _ = csandbox_limit(csandbox_limit_file_size(), UInt64(largestFile)) }
+        let limits = [
+            (RLIMIT_CORE, 0), (__RLIMIT_MEMLOCK, 0), (RLIMIT_NOFILE, descriptors),
+            // It counts the user's threads in all processes, so it would prevent threads.
+            (__RLIMIT_NPROC, startsThreads ? nil : 0),
+            (RLIMIT_DATA, memory.map { UInt64($0) }), (RLIMIT_FSIZE, largestFile.map { UInt64($0) }),
+        ]
+        for case (let resource, let limit?) in limits { csandbox_limit(Int32(resource.rawValue), limit) }
     }
 
     /// 0, or a negative errno.
@@ -206,14 +207,7 @@ extension SandboxPolicy {
     }
 
     /// The number of threads of this process; 0 when it is unknown.
-    package static var threads: Int {
-        guard let directory = unsafe opendir("/proc/self/task") else { return 0 }
-        defer { unsafe closedir(directory) }
-        var count = 0
-        while unsafe readdir(directory) != nil { count += 1 }
-        // Without "." and "..".
-        return count - 2
-    }
+    package static var threads: Int { (try? FileSystem.names(in: "/proc/self/task").count) ?? 0 }
 
     private static func text(of error: Int32) -> String { unsafe String(cString: strerror(error)) }
 }

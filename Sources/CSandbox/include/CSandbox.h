@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
 
 /// Whether the kernel can kill a process for a system call; 0, or -1 with errno.
 int csandbox_seccomp_available(void);
@@ -27,13 +26,7 @@ struct csandbox_path {
 int csandbox_landlock_enter(
     int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count);
 
-/// Sets the soft and hard limit; 0, or -1 with errno. Values above the present hard limit are reduced to it.
+/// Sets the soft and hard limit of an RLIMIT_ resource; 0, or -1 with errno. Values above the present hard limit are reduced to it.
 int csandbox_limit(int resource, uint64_t value);
-static inline int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
-static inline int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
-static inline int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
-static inline int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
-static inline int csandbox_limit_data(void) { return RLIMIT_DATA; }
-static inline int csandbox_limit_core(void) { return RLIMIT_CORE; }
 
 #endif
