@@ -10,26 +10,18 @@ package enum KeyHash {
 
     /// Returns the hash of a key; nil for a key that is not 64 lower-case hexadecimal digits, which no broker asks for.
     package static func hash(_ key: String) -> UInt64? {
-        guard key.utf8.count == 64 else { return nil }
-        var hash: UInt64 = 0
-        for (index, byte) in key.utf8.enumerated() {
-            guard let value = HexadecimalDigit.value(of: byte) else { return nil }
-            if index < digits { hash = hash << 4 | value }
-        }
-        return hash
+        HexadecimalDigit.isDigest(key) ? UInt64(key.prefix(digits), radix: 16) : nil
     }
 
     /// The text of hashes: 16 lower-case hexadecimal digits for each, without separators.
     package static func text(of hashes: [UInt64]) -> String {
-        var text: [UInt8] = []
+        var text = ""
         text.reserveCapacity(hashes.count * digits)
         for hash in hashes {
-            for shift in stride(from: 60, through: 0, by: -4) {
-                let digit = UInt8(truncatingIfNeeded: hash >> UInt64(shift) & 15)
-                text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-            }
+            let significant = String(hash, radix: 16)
+            text += String(repeating: "0", count: digits - significant.utf8.count) + significant
         }
-        return String(decoding: text, as: UTF8.self)
+        return text
     }
 
     package static func hashes(in text: String) -> [UInt64]? {
