@@ -22,14 +22,9 @@ enum TextCoding {
 
     /// Decodes hexadecimal digits; nil for other text, and for an odd number of them.
     static func bytes(ofHexadecimal text: some StringProtocol) -> [UInt8]? {
-        let digits = text.utf8.map(digit)
-        guard digits.count.isMultiple(of: 2) else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return bytes
+        let digits = text.utf8.compactMap(digit)
+        guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }
 
     /// Decodes Base64 in the alphabet for URLs (RFC 4648, section 5), with or without padding; nil for other text.
