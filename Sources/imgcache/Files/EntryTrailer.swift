@@ -1,6 +1,7 @@
 import Digests
 import DiskRecords
 import JSONCoding
+import SystemValues
 
 /// The two kinds of entries. The raw values name directories and tables.
 enum EntryKind: String, CaseIterable {
@@ -26,15 +27,8 @@ struct EntryName: Hashable {
 
     /// The entry with this file name; nil when the name is invalid.
     init?(kind: EntryKind, fileName: String) {
-        let letters = fileName.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"):
-                true
-            default: false
-            }
-        }
-        guard letters, (2...128).contains(fileName.utf8.count) else { return nil }
+        let bytes = fileName.utf8
+        guard bytes.allSatisfy(\.isASCIIAlphanumeric), (2...128).contains(bytes.count) else { return nil }
         self.kind = kind
         self.fileName = fileName
     }

@@ -1,4 +1,5 @@
 import CSQLite
+import SystemValues
 
 struct SQLiteError: Error, CustomStringConvertible {
     let code: Int32
@@ -51,12 +52,8 @@ final class SQLiteConnection {
     convenience init(readingStill path: String) throws(SQLiteError) {
         // In an URI all bytes but letters, digits and slashes may have a meaning.
         let name = path.utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"):
-                String(Character(Unicode.Scalar(byte)))
-            default: (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
-            }
+            byte.isASCIIAlphanumeric || byte == UInt8(ascii: "/")
+                ? String(Character(Unicode.Scalar(byte))) : (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
         }.joined()
         try self.init(name: "file:\(name)?immutable=1", flags: SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
     }

@@ -1,5 +1,6 @@
 internal import CTransfer
 import HTTPValues
+import SystemValues
 
 /// A URL as libcurl parses it, so that the URL that is checked is the one that is connected to.
 struct TransferURL: Equatable {
@@ -112,14 +113,7 @@ struct TransferURL: Equatable {
 
     /// The scheme that a reference begins with, in lower case.
     private static func scheme(of reference: String) -> String? {
-        let end = reference.utf8.firstIndex { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                false
-            default: true
-            }
-        }
+        let end = reference.utf8.firstIndex { !$0.isASCIIAlphanumeric && !"+-.".utf8.contains($0) }
         guard let end, reference.utf8[end] == UInt8(ascii: ":"), reference.first?.isLetter == true else { return nil }
         return reference[..<end].lowercased()
     }
