@@ -42,7 +42,7 @@ final class CacheIndex {
 
     private let connection: SQLiteConnection
     private let originals, rasters: IndexTable
-    private let originalsOfURL, originalsOfDigest, rastersOfDigest, touchRasters: SQLiteStatement
+    private let originalsOfURL, touchRasters: SQLiteStatement
     private let pageCount, freePageCount: SQLiteStatement
     /// Whether the entries' contents are in the database, too.
     private let holdsContents: Bool
@@ -79,8 +79,6 @@ final class CacheIndex {
         rasters = try IndexTable(.rasters, connection, holdsContents: holdsContents)
         originalsOfURL = try connection.prepare(
             "SELECT word, digest FROM originals WHERE url = ?1 AND (?2 IS NULL OR owner IS NULL OR owner = ?2)")
-        originalsOfDigest = try connection.prepare("SELECT word FROM originals WHERE digest = ?")
-        rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
         touchRasters = try connection.prepare(
             holdsContents
                 ? "UPDATE rasters_uses SET used = ?2 WHERE used > ?3 AND id IN (SELECT id FROM rasters WHERE digest = ?1)"
@@ -242,17 +240,13 @@ final class CacheIndex {
         try originalsOfURL.map([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { ($0.text(0), $0.text(1)) }
     }
 
-    func originals(ofDigest digest: String) throws(SQLiteError) -> [String] {
-        try originalsOfDigest.map([.text(digest)]) { $0.text(0) }
+    /// The file names of the originals with this digest, or of the rasters of these.
+    func fileNames(_ kind: EntryKind, ofDigest digest: String) throws(SQLiteError) -> [String] {
+        try table(kind).ofDigest.map([.text(digest)]) { $0.text(0) }
     }
 
     func hasOriginal(digest: String) throws(SQLiteError) -> Bool {
-        try originalsOfDigest.first([.text(digest)]) { _ in true } ?? false
-    }
-
-    /// The file names of the rasters of the original with this digest.
-    func rasters(ofDigest digest: String) throws(SQLiteError) -> [String] {
-        try rastersOfDigest.map([.text(digest)]) { $0.text(0) }
+        try originals.ofDigest.first([.text(digest)]) { _ in true } ?? false
     }
 
     // MARK: Writing
@@ -393,7 +387,7 @@ private final class ContentsTable {
 }
 
 private final class IndexTable {
-    let insert, remove, touch, oldest, range, next, digest: SQLiteStatement
+    let insert, remove, touch, oldest, range, next, digest, ofDigest: SQLiteStatement
     /// Nil for a database without contents.
     let contents: ContentsTable?
     private let lookup, sum: SQLiteStatement
@@ -417,6 +411,7 @@ private final class IndexTable {
                 """
                 : "SELECT size, used, created, rowid FROM \(kind) WHERE word = ?")
         digest = try connection.prepare("SELECT digest FROM \(kind) WHERE word = ?")
+        ofDigest = try connection.prepare("SELECT word FROM \(kind) WHERE digest = ?")
         contents = holdsContents ? try ContentsTable(kind, connection) : nil
         let block = CacheIndex.block
         sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(uses)")

@@ -36,18 +36,15 @@ extension Store {
             .filter { seen.insert($0.key).inserted }
     }
 
-    func originals(ofDigest digest: String) -> [String] {
-        all { (index) throws(SQLiteError) in try index.originals(ofDigest: digest) }
+    /// The originals with this digest, or the rasters of these.
+    func names(_ kind: EntryKind, ofDigest digest: String) -> [EntryName] {
+        all { (index) throws(SQLiteError) in try index.fileNames(kind, ofDigest: digest) }
+            .compactMap { EntryName(kind: kind, fileName: $0) }
     }
 
     func hasOriginal(digest: String) -> Bool {
         let read = { (index: CacheIndex) throws(SQLiteError) in try index.hasOriginal(digest: digest) }
         return withIndex(read) ?? true || withSmall(read) ?? false
-    }
-
-    func rasters(ofDigest digest: String) -> [EntryName] {
-        all { (index) throws(SQLiteError) in try index.rasters(ofDigest: digest) }
-            .compactMap { EntryName(kind: .rasters, fileName: $0) }
     }
 
     private func all<Value>(_ read: (CacheIndex) throws(SQLiteError) -> [Value]) -> [Value] {

@@ -125,39 +125,26 @@ extension Store {
         do throws(EntryProblem) {
             return try body()
         } catch {
-            if source.isOwn { handle(error, name) } else { report(error, source.directory.file(name)) }
+            handle(error, name, source)
             return nil
         }
     }
 
-    private func handle(_ problem: EntryProblem, _ name: EntryName) {
+    private func handle(_ problem: EntryProblem, _ name: EntryName, _ source: Source) {
+        var consequence = "is removed"
         switch problem {
         case .absent:
-            if mayHaveFile(name) { withIndex { (index) throws(SQLiteError) in try index.remove(name) } }
-        case .damaged:
-            log.warning(.entry, "\(directory.file(name)) is removed: \(problem)")
-            discard(name)
-        case .outdated:
-            log.info(.entry, "\(directory.file(name)) is removed: \(problem)")
-            discard(name)
-        case .system(let error):
-            log.info(.entry, "\(directory.file(name)) cannot be read: \(problem)")
-            noteRefusal(error)
-        }
-    }
-
-    private func report(_ problem: EntryProblem, _ path: String) {
-        switch problem {
-        case .absent: return
-        case .system(let error): noteRefusal(error)
+            if source.isOwn, mayHaveFile(name) { dropRow(name) }
+            return
+        case .system: consequence = "cannot be read"
         case .damaged, .outdated: break
         }
-        guard extras.isFirstReport(of: path) else { return }
-        if case .damaged = problem {
-            log.warning(.entry, "\(path) is not used: \(problem)")
-        } else {
-            log.info(.entry, "\(path) is not used: \(problem)")
+        let path = source.directory.file(name)
+        if source.isOwn || extras.isFirstReport(of: path) {
+            let line = "\(path) \(source.isOwn ? consequence : "is not used"): \(problem)"
+            if case .damaged = problem { log.warning(.entry, line) } else { log.info(.entry, line) }
         }
+        if case .system(let error) = problem { noteRefusal(error) } else if source.isOwn { discard(name) }
     }
 
     private func markUsed(_ entry: EntryFile, _ name: EntryName, _ source: Source) {

@@ -9,7 +9,7 @@ extension Store {
         for (key, digest) in originals {
             guard let name = EntryName.original(key: key) else { continue }
             allRemoved = discard(name) != .failed && allRemoved
-            if !hasOriginal(digest: digest) { discardRasters(ofDigest: digest) }
+            if !hasOriginal(digest: digest) { discard(.rasters, ofDigest: digest) }
         }
         allRemoved = commitSmall() && allRemoved
         // Files that the index does not know yet, and files that cannot be removed, count as removed too.
@@ -26,18 +26,15 @@ extension Store {
         guard obstacle?.isOutOfReach != true else { return }
         var allRemoved = reconciliation == nil
         for digest in digests {
-            for name in originals(ofDigest: digest).compactMap({ EntryName.original(key: $0) }) {
-                allRemoved = discard(name) != .failed && allRemoved
-            }
-            allRemoved = discardRasters(ofDigest: digest) && allRemoved
+            for kind in EntryKind.allCases { allRemoved = discard(kind, ofDigest: digest) && allRemoved }
         }
         if !commitSmall() || !allRemoved { clear(job: nil, olderThanSeconds: nil) }
     }
 
     /// Returns whether all could be removed.
     @discardableResult
-    private func discardRasters(ofDigest digest: String) -> Bool {
-        rasters(ofDigest: digest).reduce(true) { discard($1) != .failed && $0 }
+    private func discard(_ kind: EntryKind, ofDigest digest: String) -> Bool {
+        names(kind, ofDigest: digest).reduce(true) { discard($1) != .failed && $0 }
     }
 
     /// Repeats the orders whose files could not be removed.

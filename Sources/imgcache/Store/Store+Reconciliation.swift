@@ -64,7 +64,7 @@ extension Store {
         }
     }
 
-    private func dropRow(_ name: EntryName) {
+    func dropRow(_ name: EntryName) {
         withIndex { (index) throws(SQLiteError) in try index.remove(name) }
     }
 
