@@ -51,7 +51,7 @@ struct FetchProgram: WorkerProgram, Equatable {
         }
         if let roots = given.roots {
             var systemFile: String?
-            if let path = unsafe ctransfer_system_root_file() {
+            if let path = unsafe curl_version_info(CURLVERSION_SEVENTH).pointee.cainfo {
                 systemFile = try? FileDescriptor.open(readingAt: unsafe String(cString: path)).readToEnd()
             }
             network.roots = RootCertificates(roots, systemFile: systemFile)
@@ -86,7 +86,21 @@ extension FetchLoop: WorkerService {
     func warmUp() throws {
         try WarmUp.run()
         // No library can be loaded from within the sandbox.
-        ctransfer_load_libraries()
+        Self.loadLibraries()
+    }
+
+    /// Loads the libraries that the C library would load later: the resolver modules that /etc/nsswitch.conf names, and
+    /// the library that ends threads.
+    private static func loadLibraries() {
+        var libraries = ["libgcc_s.so.1"]
+        let settings = (try? FileDescriptor.open(readingAt: "/etc/nsswitch.conf").readToEnd()) ?? ""
+        for line in settings.split(separator: "\n") where line.hasPrefix("hosts:") {
+            let words = line.dropFirst(6).split { $0 == " " || $0 == "\t" }.prefix { !$0.hasPrefix("#") }
+            // Without actions such as "[NOTFOUND=return]". The modules files and dns may be part of the C library.
+            let modules = words.filter { word in !word.utf8.contains { "[=/".utf8.contains($0) } }
+            libraries += modules.map { "libnss_\($0).so.2" }
+        }
+        for library in libraries { unsafe dlopen(library, RTLD_NOW) }
     }
 
     func ready(in report: SandboxReport) -> FetchReport { .ready(report) }

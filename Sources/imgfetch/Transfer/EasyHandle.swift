@@ -82,25 +82,27 @@ import WorkerProtocol
     var errorDetail: String { unsafe String(cString: errorText) }
 
     /// The address of the last connection, which is the proxy's if there is one; empty before.
-    var remoteAddress: String { unsafe String(cString: ctransfer_remote_address(raw)) }
+    var remoteAddress: String {
+        let address = unsafe ctransfer_pointer(raw, CURLINFO_PRIMARY_IP)?.assumingMemoryBound(to: CChar.self)
+        return unsafe address.map { unsafe String(cString: $0) } ?? ""
+    }
 
     var times: FetchTimes {
-        var since = ctransfer_times()
-        unsafe ctransfer_times(raw, &since)
         var times = FetchTimes()
         var passed = 0
         // A time that has not taken place is 0, and one of a kept connection may be.
-        func part(until end: Int64) -> Int {
-            let end = Int(clamping: end)
+        func part(until info: CURLINFO) -> Int {
+            let end = unsafe Int(ctransfer_number(raw, info))
             guard end > passed else { return 0 }
             defer { passed = end }
             return end - passed
         }
-        times.dns = part(until: since.lookup)
-        times.connect = part(until: since.connect)
-        times.tls = part(until: since.tls)
-        times.firstByte = part(until: since.first_byte)
-        if since.first_byte > 0 { times.body = part(until: since.total) }
+        times.dns = part(until: CURLINFO_NAMELOOKUP_TIME_T)
+        times.connect = part(until: CURLINFO_CONNECT_TIME_T)
+        times.tls = part(until: CURLINFO_APPCONNECT_TIME_T)
+        times.firstByte = part(until: CURLINFO_STARTTRANSFER_TIME_T)
+        let hasAnswer = unsafe ctransfer_number(raw, CURLINFO_STARTTRANSFER_TIME_T) > 0
+        if hasAnswer { times.body = part(until: CURLINFO_TOTAL_TIME_T) }
         return times
     }
 
@@ -112,7 +114,7 @@ import WorkerProtocol
 
     /// The present cookies, as lines in Netscape's format.
     var cookies: [String] {
-        let list = unsafe ctransfer_cookie_list(raw)
+        let list = unsafe ctransfer_pointer(raw, CURLINFO_COOKIELIST)?.assumingMemoryBound(to: curl_slist.self)
         defer { unsafe curl_slist_free_all(list) }
         var lines: [String] = []
         var item = unsafe list
@@ -150,6 +152,11 @@ struct NetworkSettings: Sendable {
 
     /// Has a handle trust them, for origins and for a proxy.
     func apply(to handle: UnsafeMutableRawPointer) {
-        unsafe ctransfer_set_roots(handle, bytes.baseAddress, bytes.count)
+        var blob = unsafe curl_blob(
+            data: UnsafeMutableRawPointer(mutating: bytes.baseAddress), len: bytes.count,
+            flags: UInt32(CURL_BLOB_NOCOPY))
+        for option in [CURLOPT_CAINFO_BLOB, CURLOPT_PROXY_CAINFO_BLOB] {
+            unsafe ctransfer_set_pointer(handle, option, &blob)
+        }
     }
 }

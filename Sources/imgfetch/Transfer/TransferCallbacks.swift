@@ -15,7 +15,7 @@ extension Transfer {
 
     /// The transfer that is registered with libcurl's `handle`.
     static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
-        unsafe transfer(behind: ctransfer_private(handle))
+        unsafe transfer(behind: ctransfer_pointer(handle, CURLINFO_PRIVATE))
     }
 }
 
