@@ -26,7 +26,8 @@ struct csandbox_path {
 int csandbox_landlock_enter(
     int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count);
 
-/// Sets the soft and hard limit of an RLIMIT_ resource; 0, or -1 with errno. Values above the present hard limit are reduced to it.
+/// Sets the soft and hard limit of an RLIMIT_ resource; 0, or -1 with errno. Values above the present hard limit are
+/// reduced to it.
 int csandbox_limit(int resource, uint64_t value);
 
 #endif

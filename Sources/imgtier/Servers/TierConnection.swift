@@ -164,28 +164,24 @@ import WorkerProtocol
     /// Names an outcome. After a failure, which it counts, the server is left out, and the connection is closed, because
     /// unread bytes may be left in it.
     private func outcome(_ status: memcached_return_t) -> Outcome {
+        let outcome: Outcome
         switch status {
-        case MEMCACHED_SUCCESS, MEMCACHED_STORED, MEMCACHED_DELETED, MEMCACHED_BUFFERED:
-            health.answered()
-            return .done
-        case MEMCACHED_NOTFOUND, MEMCACHED_END:
-            health.answered()
-            return .missing
-        case MEMCACHED_NOTSTORED, MEMCACHED_DATA_EXISTS:
-            health.answered()
-            return .refused
+        case MEMCACHED_SUCCESS, MEMCACHED_STORED, MEMCACHED_DELETED, MEMCACHED_BUFFERED: outcome = .done
+        case MEMCACHED_NOTFOUND, MEMCACHED_END: outcome = .missing
+        case MEMCACHED_NOTSTORED, MEMCACHED_DATA_EXISTS: outcome = .refused
         case MEMCACHED_E2BIG, MEMCACHED_SERVER_ERROR, MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE,
             MEMCACHED_MEMORY_ALLOCATION_FAILURE:
             // It works, but what it has sent or still sends is of no use.
             close()
-            health.answered()
-            return .refused
+            outcome = .refused
         default:
             close()
             counts.failures += 1
             if status == MEMCACHED_TIMEOUT { health.late(at: .now) } else { health.failed(at: .now) }
             return .failed
         }
+        health.answered()
+        return outcome
     }
 
     private func close() { if let raw = unsafe raw { unsafe memcached_quit(raw) } }
