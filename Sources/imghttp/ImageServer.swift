@@ -20,15 +20,8 @@ struct ImageServer: WebApplication {
     /// The names that are accepted in Host fields; nil to accept any, at a Unix socket.
     let hosts: HostGuard?
     let secrets: Secrets
-    let limits: ConnectionTable.Limits
+    var limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
     private let start = Instant.now
-
-    init(
-        path: String, hosts: HostGuard?, secrets: Secrets,
-        limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
-    ) {
-        (self.path, self.hosts, self.secrets, self.limits) = (path, hosts, secrets, limits)
-    }
 
     static func limits(bodyBytes: Int) -> ConnectionTable.Limits {
         var limits = ConnectionTable.Limits()
