@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "CSandbox.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -76,35 +75,32 @@ static uint64_t file_rights(int abi) {
 static const uint64_t writing = ACCESS_WRITE_FILE | ACCESS_READ_DIRECTORY | ACCESS_REMOVE_FILE | ACCESS_MAKE_DIRECTORY |
                                 ACCESS_MAKE_FILE | ACCESS_TRUNCATE;
 
-int csandbox_landlock_enter(
-    int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count) {
+int csandbox_landlock_create(int abi, int connecting) {
     struct ruleset rules = {.file_system = file_rights(abi)};
-    if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting && !port_count ? 0 : ACCESS_CONNECT_TCP);
+    if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting ? 0 : ACCESS_CONNECT_TCP);
     if (abi >= 6) rules.scopes = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
     size_t size = abi >= 6 ? sizeof rules : abi >= 4 ? 16 : 8;
-    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
-    if (ruleset < 0) return -1;
-    int status = 0;
-    for (size_t i = 0; i < count && status == 0; i++) {
-        // Directories that are only read cannot be listed, because the processes know the names that they need. A file
-        // in the place of a writable directory is skipped, because these rights do not apply to files.
-        int flags = O_PATH | O_CLOEXEC | (paths[i].writable ? O_DIRECTORY : 0);
-        struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(paths[i].path, flags)};
-        if (rule.parent < 0) continue;
-        if (paths[i].writable) rule.allowed |= writing & rules.file_system;
-        status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
-        close(rule.parent);
-    }
-    for (size_t i = 0; abi >= 4 && connecting && i < port_count && status == 0; i++) {
-        struct net_port rule = {.allowed = ACCESS_CONNECT_TCP, .port = ports[i]};
-        status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0);
-    }
-    if (status == 0) status = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
-    int error = errno;
-    close(ruleset);
-    errno = error;
+    return (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
+}
+
+int csandbox_landlock_allow_path(int ruleset, int abi, const char *path, int writable) {
+    // Directories that are only read cannot be listed, because the processes know the names that they need. A file in
+    // the place of a writable directory is skipped, because these rights do not apply to files.
+    int flags = O_PATH | O_CLOEXEC | (writable ? O_DIRECTORY : 0);
+    struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(path, flags)};
+    if (rule.parent < 0) return 0;
+    if (writable) rule.allowed |= writing & file_rights(abi);
+    int status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+    close(rule.parent);
     return status;
 }
+
+int csandbox_landlock_allow_port(int ruleset, uint16_t port) {
+    struct net_port rule = {.allowed = ACCESS_CONNECT_TCP, .port = port};
+    return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0);
+}
+
+int csandbox_landlock_restrict(int ruleset) { return (int)syscall(SYS_landlock_restrict_self, ruleset, 0); }
 
 // Limits
 

@@ -153,15 +153,13 @@ extension SandboxPolicy {
     private static let newestLandlock: Int32 = 7
 
     private func enterLandlock(_ abi: Int32) -> Bool {
-        let all = readable.map { ($0, Int32(0)) } + writable.map { ($0, Int32(1)) }
-        let paths = unsafe all.map { unsafe csandbox_path(path: strdup($0), writable: $1) }
-        defer { unsafe paths.forEach { unsafe free(UnsafeMutablePointer(mutating: $0.path)) } }
-        return unsafe paths.withUnsafeBufferPointer { paths in
-            unsafe ports.withUnsafeBufferPointer { ports in
-                unsafe csandbox_landlock_enter(
-                    abi, paths.baseAddress, paths.count, connects ? 1 : 0, ports.baseAddress, ports.count) == 0
-            }
-        }
+        let ruleset = csandbox_landlock_create(abi, connects && ports.isEmpty ? 1 : 0)
+        if ruleset < 0 { return false }
+        defer { close(ruleset) }
+        return readable.allSatisfy { unsafe csandbox_landlock_allow_path(ruleset, abi, $0, 0) == 0 }
+            && writable.allSatisfy { unsafe csandbox_landlock_allow_path(ruleset, abi, $0, 1) == 0 }
+            && (abi < 4 || !connects || ports.allSatisfy { csandbox_landlock_allow_port(ruleset, $0) == 0 })
+            && csandbox_landlock_restrict(ruleset) == 0
     }
 
     /// Sets limits, which bound the damage of a fault and do not stop an attack. Failures are therefore ignored.

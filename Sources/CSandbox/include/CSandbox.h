@@ -12,19 +12,19 @@ int csandbox_seccomp_available(void);
 /// Keeps this process and its children from gaining rights through execve; 0, or -1 with errno.
 int csandbox_no_new_privileges(void);
 
-int csandbox_landlock_abi(void);
-/// A path with its descendants that stays permitted.
-struct csandbox_path {
-    const char *path;
-    /// Whether files and directories below it can be listed, made, changed and removed, and not only files read.
-    int writable;
-};
+// Functions of Landlock return -1 with errno after a failure.
 
-/// Denies everything that Landlock version `abi` can deny: the file system except the `count` paths (missing ones are
-/// skipped), binding to TCP ports and, unless `connecting`, connecting to them, and signals and abstract sockets of
-/// other processes. With `ports`, connections to these ports alone are permitted. 0, or -1 with errno.
-int csandbox_landlock_enter(
-    int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count);
+/// The version of the kernel; 0 without Landlock.
+int csandbox_landlock_abi(void);
+/// Makes rules that deny everything that version `abi` can deny: the file system, binding to TCP ports and, unless
+/// `connecting`, connecting to them, and signals and abstract sockets of other processes. Returns their descriptor.
+int csandbox_landlock_create(int abi, int connecting);
+/// Permits to read the file or, below the directory, all files. If it is `writable`, files and directories below it can
+/// also be listed, made, changed and removed. A missing path is skipped.
+int csandbox_landlock_allow_path(int ruleset, int abi, const char *path, int writable);
+/// Permits to connect to a port, since version 4.
+int csandbox_landlock_allow_port(int ruleset, uint16_t port);
+int csandbox_landlock_restrict(int ruleset);
 
 /// Sets the soft and hard limit of an RLIMIT_ resource; 0, or -1 with errno. Values above the present hard limit are
 /// reduced to it.
