@@ -3,53 +3,44 @@ import LinuxSystem
 /// The progress of a comparison of the index with the files, which follows each start. It goes through the
 /// subdirectories in order of their names, one entry a step. See `Store.reconcile`.
 struct Reconciliation {
-    enum Item {
+    enum Step {
+        /// The first step. Temporary files can be removed.
+        case started
         /// A file without a row, by its path below the directory of its kind.
         case unknownFile(EntryKind, String)
         /// A row without a file.
         case missingFile(EntryName)
         /// A row with a file.
         case knownFile(EntryName)
-    }
-
-    enum Step {
-        /// The first step. Temporary files can be removed.
-        case started
         case advanced
-        case item(Item)
         case finished
     }
 
-    /// The kinds that remain, the present one last.
+    /// The present kind, and those that remain after it, the next one last.
+    private var kind: EntryKind?
     private var kinds: [EntryKind] = EntryKind.allCases.reversed()
-    private var hasStarted = false
     /// The subdirectories of the present kind that remain, in descending order.
     private var prefixes: [String] = []
     /// File names below this one are done.
     private var lowest = ""
     /// The entries of the present subdirectory that remain.
-    private var items: [Item] = []
+    private var entries: [Step] = []
 
     /// Does the next step in `directory`. `firstRow` returns the index's first file name of a kind that is not below
     /// another name, `rows` its file names of a kind with a prefix.
     mutating func next(
         in directory: CacheDirectory, firstRow: (EntryKind, String) -> String?, rows: (EntryKind, String) -> [String]
     ) -> Step {
-        if let item = items.popLast() { return .item(item) }
-        guard let kind = kinds.last else { return .finished }
-        if !hasStarted {
-            hasStarted = true
-            list(kind, in: directory)
-            return .started
-        }
-        if let prefix = nextPrefix(firstRow(kind, lowest)) {
+        if let entry = entries.popLast() { return entry }
+        if let kind, let prefix = nextPrefix(firstRow(kind, lowest)) {
             compare(kind, prefix, in: directory, rows(kind, prefix))
             return .advanced
         }
-        kinds.removeLast()
-        guard let next = kinds.last else { return .finished }
-        list(next, in: directory)
-        return .advanced
+        let isFirst = kind == nil
+        kind = kinds.popLast()
+        guard let kind else { return .finished }
+        list(kind, in: directory)
+        return isFirst ? .started : .advanced
     }
 
     private mutating func list(_ kind: EntryKind, in directory: CacheDirectory) {
@@ -73,8 +64,8 @@ struct Reconciliation {
     private mutating func compare(_ kind: EntryKind, _ prefix: String, in directory: CacheDirectory, _ rows: [String]) {
         let files = (try? FileSystem.names(in: directory.directory(of: kind, prefix: prefix))) ?? []
         let (known, existing) = (Set(rows), Set(files))
-        items = files.filter { !known.contains($0) }.map { .unknownFile(kind, "\(prefix)/\($0)") }
-        items += rows.compactMap { fileName in
+        entries = files.filter { !known.contains($0) }.map { .unknownFile(kind, "\(prefix)/\($0)") }
+        entries += rows.compactMap { fileName in
             EntryName(kind: kind, fileName: fileName).map {
                 existing.contains(fileName) ? .knownFile($0) : .missingFile($0)
             }

@@ -30,15 +30,6 @@ extension Store {
         }
         switch step {
         case .started: if obstacle == nil { try? directory.removeTemporaries() }
-        case .item(let item): examine(item)
-        case .advanced: break
-        case .finished: return true
-        }
-        return false
-    }
-
-    private func examine(_ item: Reconciliation.Item) {
-        switch item {
         case .missingFile(let name):
             // The entry may have been stored again since.
             do throws(SystemError) {
@@ -47,21 +38,24 @@ extension Store {
                 dropRow(name)
             } catch {}
         case .knownFile(let name):
-            if removeDuplicate(name) { return }
+            if removeDuplicate(name) { break }
             let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
             guard let known, let status = try? FileSystem.status(of: directory.file(name)), status.size != known
-            else { return }
+            else { break }
             dropRow(name)
             adopt(name)
         case .unknownFile(let kind, let relative):
-            let fileName = String(relative.dropFirst(3))
-            guard let name = EntryName(kind: kind, fileName: fileName), relative.hasPrefix(name.prefix + "/") else {
+            let name = EntryName(kind: kind, fileName: String(relative.dropFirst(3)))
+            if let name, relative.hasPrefix(name.prefix + "/") {
+                adopt(name)
+            } else {
                 // The file has no entry's name: it can never be found, and its size is not counted.
                 try? FileDescriptor.remove("\(directory.directory(of: kind))/\(relative)")
-                return
             }
-            adopt(name)
+        case .advanced: break
+        case .finished: return true
         }
+        return false
     }
 
     func dropRow(_ name: EntryName) {
