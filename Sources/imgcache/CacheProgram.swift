@@ -6,15 +6,13 @@ import WorkerProtocol
 import WorkerRuntime
 
 /// The cache process's options, and what it acquires before the sandbox.
-struct CacheProgram: WorkerProgram, Equatable {
+struct CacheProgram: WorkerProgram {
     let name = "imgcache"
 
     /// The directories and limits of the disk tier. `--directory`, `--disk-limit` and `--raster-limit` are required.
     private(set) var store = StoreOptions(directory: "", diskLimit: -1, rasterLimit: -1, maxAge: defaultMaxAge)
 
     private static let defaultMaxAge = 7 * 86_400 * 1000
-
-    static func == (one: CacheProgram, other: CacheProgram) -> Bool { one.store == other.store }
 
     mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool {
         switch name {

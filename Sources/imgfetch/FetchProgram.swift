@@ -9,7 +9,7 @@ import WorkerProtocol
 internal import WorkerRuntime
 
 /// The download worker's options, and what it acquires before the sandbox.
-struct FetchProgram: WorkerProgram, Equatable {
+struct FetchProgram: WorkerProgram {
     let name = "imgfetch"
 
     /// `--allow-address`: ranges of addresses that may be connected to although they are not public.

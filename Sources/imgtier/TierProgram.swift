@@ -7,7 +7,7 @@ import WorkerProtocol
 internal import WorkerRuntime
 
 /// The options of the process of the shared tier, and what it acquires before the sandbox.
-struct TierProgram: WorkerProgram, Equatable {
+struct TierProgram: WorkerProgram {
     let name = "imgtier"
 
     /// `--server`: the servers by their names, in any order.

@@ -1,4 +1,4 @@
-struct StoreOptions: Equatable {
+struct StoreOptions {
     var directory: String
     /// The limit of the originals' size, in bytes.
     var diskLimit: Int
