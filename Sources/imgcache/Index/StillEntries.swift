@@ -2,7 +2,7 @@ import LinuxSystem
 
 /// The small entries of a directory that cannot be written, or is another process's: the database is read as it was
 /// when its log was last moved to it, and opened again when its file has changed. Nothing is written or locked.
-struct StillEntries {
+final class StillEntries {
     private let path: String
     private var file: FileSystem.Status?
     private var reader: Reader?
@@ -26,12 +26,14 @@ struct StillEntries {
 
     init(path: String) { self.path = path }
 
+    func close() { (file, reader) = (nil, nil) }
+
     var mayExist: Bool { ((try? FileSystem.status(of: path)) ?? nil) != nil }
 
     /// The contents of an entry, and its last use; nil when it is missing, or cannot be read.
-    mutating func contents(of name: EntryName, most: Int) -> (bytes: [UInt8], used: Int)? {
+    func contents(of name: EntryName) -> (bytes: [UInt8], used: Int)? {
         guard let present = (try? FileSystem.status(of: path)) ?? nil, present.isRegular else {
-            (file, reader) = (nil, nil)
+            close()
             return nil
         }
         if file.map({ !$0.isSameFile(as: present) || $0.size != present.size || $0.modified != present.modified })
@@ -42,7 +44,7 @@ struct StillEntries {
         guard let reader else { return nil }
         do throws(SQLiteError) {
             let read = { (row: borrowing SQLiteStatement.Row) in
-                row.byteCount(0) <= most ? (row.bytes(0), row.integer(1)) : nil
+                row.byteCount(0) <= StoreOptions.largestSmallEntry ? (row.bytes(0), row.integer(1)) : nil
             }
             return switch name.kind {
             case .originals: try reader.originals.first([.text(name.fileName)], read) ?? nil
@@ -50,7 +52,7 @@ struct StillEntries {
             }
         } catch {
             // It may have been changed while it was read.
-            (file, self.reader) = (nil, nil)
+            close()
             return nil
         }
     }

@@ -11,18 +11,19 @@ extension Store {
     /// A directory to find entries in.
     struct Source {
         let directory: CacheDirectory
-        /// Its place among the extra directories; nil for the own one.
-        var extra: Int?
-        var isOwn: Bool { extra == nil }
+        let isOwn: Bool
+        /// Its small entries while they cannot be written.
+        let still: StillEntries
+
+        init(_ directory: CacheDirectory, isOwn: Bool) {
+            (self.directory, self.isOwn) = (directory, isOwn)
+            still = StillEntries(path: directory.small)
+        }
     }
 
     /// The age, in milliseconds, from which a file's modification time is updated when its entry is used. It keeps
     /// entries from looking unused after the index was lost.
     private static let markInterval = 3_600_000
-
-    var sources: [Source] {
-        [Source(directory: directory)] + extras.directories.enumerated().map { Source(directory: $1, extra: $0) }
-    }
 
     /// Finds the first of these keys with an intact original, and returns its raster in `form`. Without that raster it
     /// returns the original, unless `rasterOnly`.
@@ -96,11 +97,7 @@ extension Store {
                 try EntryFile(bytes, row: row, as: name, largestBody: options.largestBody)
             }
         }
-        let most = StoreOptions.largestSmallEntry
-        let found =
-            source.extra.map { extraSmall[$0].contents(of: name, most: most) }
-            ?? stillSmall.contents(of: name, most: most)
-        guard let (bytes, used) = found else { return nil }
+        guard let (bytes, used) = source.still.contents(of: name) else { return nil }
         return reading(name, in: source) { () throws(EntryProblem) in
             try EntryFile(bytes, used: used, as: name, largestBody: options.largestBody)
         }

@@ -21,10 +21,8 @@ final class Store {
     /// The small entries; nil when they cannot be written, or are switched off.
     private(set) var small: CacheIndex?
     private var smallFile: FileSystem.Status?
-    /// The small entries as they are while they cannot be written.
-    var stillSmall: StillEntries
-    /// The small entries of the extra directories, in the same order.
-    var extraSmall: [StillEntries]
+    /// The directories that entries are found in, in the order of search: the own one first.
+    let sources: [Source]
     /// The jobs to store entries that are not committed yet, and those that have ended.
     private var keeps: (pending: [Int], ended: [(job: Int, isKept: Bool)]) = ([], [])
     /// The time of day less that since the machine's start, as of the last check.
@@ -58,8 +56,7 @@ final class Store {
         (self.options, self.opened, self.log) = (options, opened, log)
         directory = CacheDirectory(path: options.directory)
         extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })
-        stillSmall = StillEntries(path: directory.small)
-        extraSmall = extras.directories.map { StillEntries(path: $0.small) }
+        sources = [Source(directory, isOwn: true)] + extras.directories.map { Source($0, isOwn: false) }
     }
 
     var report: DiskReport {
@@ -206,7 +203,7 @@ final class Store {
     private func dropSmall() {
         endKeeps(areKept: false)
         (small, smallFile, freeBytes) = (nil, nil, 0)
-        stillSmall = StillEntries(path: directory.small)
+        sources[0].still.close()
     }
 
     private func dropIndexOnly() {
