@@ -120,13 +120,8 @@ final class Store {
         }
         if found?.state == .off { dropIndex() }
         setObstacle(found)
-        switch found?.state {
-        case .locked, .off, .readOnly: break
-        case .on, nil:
-            forgetAgain()
-            clears.isStalled = false
-        case .full: clears.isStalled = false
-        }
+        if found == nil { forgetAgain() }
+        if found == nil || found?.state == .full { clears.isStalled = false }
     }
 
     func retryIfDue() {
@@ -310,13 +305,9 @@ final class Store {
             return try body(small)
         } catch {
             endKeeps(areKept: false)
-            let isRepeated = lastSmallLoss.map { $0.adding(milliseconds: 10_000) > .now } ?? false
-            if error.isDamage, !isRepeated, lock != nil {
+            if isReplaceable(after: error, &lastSmallLoss) {
                 log.warning(.disk, "the small entries of \(directory.path) are lost: \(error)")
-                lastSmallLoss = .now
-                dropSmall()
-                CacheDirectory.remove(database: directory.small)
-                if let obstacle = openSmall() { setObstacle(obstacle) }
+                _ = replaceSmall()
             } else {
                 log.info(.disk, "the small entries of \(directory.path) cannot be used: \(error)")
                 setObstacle(Self.obstacle(error, "the database of small entries"))
@@ -335,10 +326,7 @@ final class Store {
         } catch {
             log.warning(.disk, "the index of \(directory.path) is lost: \(error)")
             dropIndexOnly()
-            // Repeated damage means that the disk is damaged.
-            let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
-            if error.isDamage, !isRepeated, lock != nil {
-                lastRebuild = .now
+            if isReplaceable(after: error, &lastRebuild) {
                 CacheDirectory.remove(database: directory.index)
                 if let obstacle = openIndex() { setObstacle(obstacle) }
             } else {
@@ -347,6 +335,14 @@ final class Store {
             }
             return nil
         }
+    }
+
+    /// Whether a database can be made anew after an error. Repeated damage means that the disk is damaged.
+    private func isReplaceable(after error: SQLiteError, _ lastDamage: inout Instant?) -> Bool {
+        let isRepeated = lastDamage.map { $0.adding(milliseconds: 10_000) > .now } ?? false
+        guard error.isDamage, !isRepeated, lock != nil else { return false }
+        lastDamage = .now
+        return true
     }
 
     var pendingWrites: Int { (index?.pendingWrites ?? 0) + (small?.pendingWrites ?? 0) }
