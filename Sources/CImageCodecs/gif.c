@@ -90,8 +90,9 @@ struct codec_gif_reader {
     uint8_t table[256][4];
     /// The number of rows read, including invisible ones.
     int row;
-    /// The number of visible rows that are complete.
+    /// The number of visible rows that are complete, and whether no more of them can be read.
     uint32_t rows_read;
+    int has_ended;
 };
 
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame) {
@@ -125,8 +126,6 @@ codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order)
 
 void codec_gif_reader_accept_damage(codec_gif_reader *reader) { reader->source.reads_blocks = 1; }
 
-uint32_t codec_gif_reader_rows_read(const codec_gif_reader *reader) { return reader->rows_read; }
-
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return reader->gif && reader->gif->Image.Interlace; }
 
 /// Reads the next row of the file and stores its visible part in `pixels`, unless NULL.
@@ -154,8 +153,8 @@ static codec_status read_passes(codec_gif_reader *reader, uint8_t *rows) {
     return CODEC_OK;
 }
 
-codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count) {
-    if (codec_gif_reader_is_interlaced(reader)) return read_passes(reader, rows);
+/// Reads the next rows of a frame that is not interlaced.
+static codec_status read_next(codec_gif_reader *reader, uint8_t *rows, uint32_t count) {
     codec_status status = CODEC_OK;
     for (uint32_t i = 0; i < count && status == CODEC_OK; i++, reader->row++) {
         status = read_row(reader, rows + (size_t)i * reader->frame.width * 4);
@@ -167,6 +166,18 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
         reader->row++;
     }
     return status;
+}
+
+codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count) {
+    uint32_t before = reader->rows_read;
+    int is_interlaced = codec_gif_reader_is_interlaced(reader);
+    codec_status status = CODEC_OK;
+    if (!reader->has_ended) status = is_interlaced ? read_passes(reader, rows) : read_next(reader, rows, count);
+    if (status != CODEC_OK && (!reader->source.reads_blocks || reader->rows_read == 0)) return status;
+    if (status != CODEC_OK) reader->has_ended = 1;
+    size_t read = reader->rows_read - before, stride = (size_t)reader->frame.width * 4;
+    if (reader->has_ended && !is_interlaced) memset(rows + read * stride, 0, (count - read) * stride);
+    return CODEC_OK;
 }
 
 void codec_gif_reader_destroy(codec_gif_reader *reader) {

@@ -26,9 +26,11 @@ struct codec_png_reader {
     int no_memory;
     uint32_t width, height;
     int passes;
-    /// Wrong checksums of pixels are no error.
+    /// Wrong checksums of pixels are no error, nor are missing rows after the first one.
     int accepts_damage;
+    /// The number of rows read, of all passes together, and whether no more of them can be read.
     uint64_t rows_read;
+    int has_ended;
     /// The bytes per pixel of a plain image, whose rows png_rows reads instead of libpng; else 0.
     int plain_channels;
     png_rows *rows;
@@ -115,8 +117,6 @@ void codec_png_reader_accept_damage(codec_png_reader *reader) {
     reader->accepts_damage = 1;
 }
 
-uint64_t codec_png_reader_rows_read(const codec_png_reader *reader) { return reader->rows_read; }
-
 /// Returns the status for a size of zero or beyond the limits, which libpng reports as one generic error. IHDR is
 /// always the first chunk.
 static codec_status check_size(const codec_png_reader *reader) {
@@ -181,18 +181,31 @@ static int all_rows_read(const codec_png_reader *reader) {
                               : png_get_current_row_number(reader->png) >= reader->height;
 }
 
-codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
-    if (reader->rows) return png_rows_read(reader->rows, rows, stride, count);
+static codec_status read_with_libpng(
+    codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count, int spreads) {
     if (setjmp(png_jmpbuf(reader->png))) {
         // After the last row, libpng reads the end of the compressed data. If only that is missing, all pixels are
         // present.
-        if (reader->ran_out && all_rows_read(reader)) return CODEC_OK;
-        return reading_status(reader);
+        return reader->ran_out && all_rows_read(reader) ? CODEC_OK : reading_status(reader);
     }
     for (uint32_t row = 0; row < count; row++) {
-        png_read_row(reader->png, rows + row * stride, NULL);
+        uint8_t *place = rows + row * stride;
+        png_read_row(reader->png, spreads ? NULL : place, spreads ? place : NULL);
         reader->rows_read++;
     }
+    return CODEC_OK;
+}
+
+codec_status codec_png_reader_read_rows(
+    codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count, int spreads) {
+    if (reader->rows) return png_rows_read(reader->rows, rows, stride, count);
+    uint64_t before = reader->rows_read;
+    codec_status status = reader->has_ended ? CODEC_OK : read_with_libpng(reader, rows, stride, count, spreads);
+    if (status != CODEC_OK && (!reader->accepts_damage || reader->rows_read == 0)) return status;
+    if (status != CODEC_OK) reader->has_ended = 1;
+    // Those of an interlaced image have the pixels of earlier passes.
+    size_t read = (size_t)(reader->rows_read - before);
+    if (reader->has_ended && reader->passes == 1) memset(rows + read * stride, 0, (count - read) * stride);
     return CODEC_OK;
 }
 
@@ -205,17 +218,6 @@ codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *c
     for (int pass = 0; pass < reader->passes; pass++) {
         for (uint32_t row = 0; row < reader->height; row++) png_read_row(reader->png, NULL, NULL);
         ++*complete;
-    }
-    return CODEC_OK;
-}
-
-codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride) {
-    if (setjmp(png_jmpbuf(reader->png))) {
-        return reader->ran_out && all_rows_read(reader) ? CODEC_OK : reading_status(reader);
-    }
-    for (uint32_t row = 0; row < reader->height; row++) {
-        png_read_row(reader->png, NULL, rows + row * stride);
-        reader->rows_read++;
     }
     return CODEC_OK;
 }

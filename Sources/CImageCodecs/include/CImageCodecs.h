@@ -71,20 +71,18 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
 /// Accepts an incomplete file, whose last bytes may belong to an incomplete chunk. Call before reading the header.
 void codec_png_reader_take_part(codec_png_reader *reader);
-/// Lets reading continue after wrong checksums of pixels, and accepts an incomplete last chunk. Call before reading the header. Rows
-/// that are not read are not written.
+/// Lets reading continue after wrong checksums of pixels, and accepts an incomplete last chunk. Call before reading the
+/// header. After the first row, rows that cannot be read are no error: they become transparent, or, of an interlaced
+/// image, are not written.
 void codec_png_reader_accept_damage(codec_png_reader *reader);
-/// Returns the number of rows read, of all passes together.
-uint64_t codec_png_reader_rows_read(const codec_png_reader *reader);
 /// Prepares for reading rows; allocates a few rows.
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
-/// Reads rows of the current pass.
-codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// Reads rows of the current pass, into the memory of the passes before. If it `spreads`, each pixel of a later pass is
+/// filled with the nearest pixel to its left and above.
+codec_status codec_png_reader_read_rows(
+    codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count, int spreads);
 /// Counts the complete passes, instead of reading rows.
 codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete);
-/// Reads one pass, all rows of it into the memory of the passes before, instead of reading rows. Each pixel of a later
-/// pass is filled with the nearest pixel to its left and above.
-codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride);
 size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
@@ -149,10 +147,9 @@ typedef struct codec_gif_reader codec_gif_reader;
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame);
 /// Reads the frame's image descriptor.
 codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order);
-/// Lets the file end within the frame's data. Call after the start. Rows that are not complete are not written.
+/// Lets the file end within the frame's data, and accepts damage after the first visible row. Call after the start.
+/// Rows that are not complete become transparent, or, of an interlaced frame, are not written.
 void codec_gif_reader_accept_damage(codec_gif_reader *reader);
-/// Returns the number of visible rows that are complete.
-uint32_t codec_gif_reader_rows_read(const codec_gif_reader *reader);
 /// Returns whether the frame is interlaced, so that all rows must be read at once. Call after the start.
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
 /// Decodes the next `count` rows into `rows`, without padding.

@@ -60,17 +60,11 @@ package struct PNGDecoder: ImageDecoder {
         let geometry = header.geometry
         var kept = 0
         if header.passes > 1 {
-            // Each pass adds pixels between those of the passes before it.
             let raster = try PixelMemory(count: geometry.bytes, zeroed: source.toleratesDamage)
-            if source.toleratesDamage {
-                // As far as passes can be decoded, if there is a row; the pixels of later ones are filled.
-                do throws(WireError) { for _ in 0..<header.passes { unsafe try spread(raster.bytes) } } catch {
-                    if unsafe codec_png_reader_rows_read(reader.pointer) == 0 { throw error }
-                }
-            } else if let passes {
-                for _ in 0..<passes { unsafe try spread(raster.bytes) }
-            } else {
-                for _ in 0..<header.passes { unsafe try read(geometry.height, into: raster.bytes) }
+            // The pixels of passes that may be missing are filled.
+            let spreads = source.toleratesDamage || passes != nil
+            for _ in 0..<(passes ?? header.passes) {
+                unsafe try read(geometry.height, into: raster.bytes, spreads: spreads)
             }
             unsafe try sink.takeWhole(raster.bytes, geometry)
             return
@@ -79,35 +73,17 @@ package struct PNGDecoder: ImageDecoder {
             let row = try PixelMemory(count: geometry.stride)
             for _ in 0..<size.rows.lowerBound { unsafe try read(1, into: row.bytes) }
         }
-        var hasEnded = false
         unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
             kept = unsafe source.release(from: kept, to: codec_png_reader_position(reader.pointer))
-            guard source.toleratesDamage else { return unsafe try read(count, into: rows) }
-            let sound = hasEnded ? 0 : unsafe try readSound(count, into: rows)
-            hasEnded = sound < count
-            let missing = unsafe UnsafeMutableRawBufferPointer(rebasing: rows[(sound * geometry.stride)...])
-            unsafe missing.initializeMemory(as: UInt8.self, repeating: 0)
+            unsafe try read(count, into: rows)
         }
     }
 
-    /// Reads up to `count` rows, as far as they can be decoded, and returns their number. Throws if the image has none.
-    private func readSound(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) -> Int {
-        let before = unsafe codec_png_reader_rows_read(reader.pointer)
-        do throws(WireError) { try unsafe read(count, into: rows) } catch {
-            let read = unsafe codec_png_reader_rows_read(reader.pointer)
-            if read == 0 { throw error }
-            return Int(read - before)
-        }
-        return count
-    }
-
-    private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {
+    private func read(
+        _ count: Int, into rows: UnsafeMutableRawBufferPointer, spreads: Bool = false
+    ) throws(WireError) {
         try reader.check(
-            unsafe codec_png_reader_read_rows(reader.pointer, rows.start, header.geometry.stride, UInt32(count)))
-    }
-
-    /// Reads one pass of an incomplete file and fills the pixels of later passes.
-    private func spread(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
-        try reader.check(unsafe codec_png_reader_spread_pass(reader.pointer, raster.start, header.geometry.stride))
+            unsafe codec_png_reader_read_rows(
+                reader.pointer, rows.start, header.geometry.stride, UInt32(count), spreads ? 1 : 0))
     }
 }

@@ -43,19 +43,9 @@ struct GIFFrameDecoder: ImageDecoder {
         let status = unsafe codec_gif_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw WireError(status, format: .gif) }
         if source.toleratesDamage { unsafe codec_gif_reader_accept_damage(reader.pointer) }
-        let stride = header.geometry.stride
-        var hasEnded = false
         let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
-            let before = unsafe codec_gif_reader_rows_read(reader.pointer)
-            let status =
-                hasEnded ? CODEC_OK : unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count))
-            let after = unsafe codec_gif_reader_rows_read(reader.pointer)
-            if status != CODEC_OK, !source.toleratesDamage || after == 0 { throw WireError(status, format: .gif) }
-            hasEnded = hasEnded || status != CODEC_OK
-            // The rows of an interlaced frame are in memory that was cleared.
-            guard hasEnded, header.passes == 1 else { return }
-            let missing = unsafe UnsafeMutableRawBufferPointer(rebasing: rows[(Int(after - before) * stride)...])
-            unsafe missing.initializeMemory(as: UInt8.self, repeating: 0)
+            let status = unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count))
+            guard status == CODEC_OK else { throw WireError(status, format: .gif) }
         }
         guard unsafe codec_gif_reader_is_interlaced(reader.pointer) != 0 else {
             return unsafe try sink.takeBands(of: header.geometry, read)
