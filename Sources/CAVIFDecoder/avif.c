@@ -17,6 +17,7 @@
 #define MEMORY_OF_CODEC (512u << 10)
 
 struct codec_avif_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length;
     avifDecoder *decoder;
@@ -41,8 +42,6 @@ struct codec_avif_reader {
     size_t scratch_size;
     /// The profile made from the colour space's code points; NULL if the file has a profile or is sRGB.
     uint8_t *described;
-    size_t described_length;
-    char message[AVIF_DIAGNOSTICS_ERROR_BUFFER_SIZE];
 };
 
 // MARK: Boxes (ISO/IEC 14496-12, section 4.2)
@@ -142,7 +141,7 @@ static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
 
 static codec_status failed_to_decode(codec_avif_reader *reader, const avifDecoder *decoder, avifResult result) {
     const char *detail = decoder->diag.error;
-    snprintf(reader->message, sizeof reader->message, "%s", *detail ? detail : avifResultToString(result));
+    codec_fail(reader, CODEC_DAMAGED, *detail ? detail : avifResultToString(result));
     // libavif reports its size limits only by message.
     if (!strstr(detail, "runcated") && (strstr(detail, "too large") || strstr(detail, "excessive")))
         return CODEC_TOO_LARGE;
@@ -227,6 +226,14 @@ uint64_t codec_avif_reader_held_bytes(
     return color + held_bytes(reader, reader->alpha, frames, sample_bytes, chroma_of_four) + 2 * reader->meta_length;
 }
 
+static int orientation(const avifImage *image) {
+    // By anticlockwise rotation in steps of 90°; then not mirrored, mirrored vertically, mirrored horizontally.
+    static const int orientations[4][3] = {{1, 4, 2}, {8, 5, 7}, {3, 2, 4}, {6, 7, 5}};
+    int angle = image->transformFlags & AVIF_TRANSFORM_IROT ? image->irot.angle & 3 : 0;
+    int mirror = image->transformFlags & AVIF_TRANSFORM_IMIR ? 1 + (image->imir.mode & 1) : 0;
+    return orientations[angle][mirror];
+}
+
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header) {
     if (structure_bytes(reader->bytes, reader->length, MAXIMUM_DEPTH) > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
     errno = 0;
@@ -255,9 +262,15 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     reader->height = image->height;
     // Makes the codec refuse frames larger than the container declares.
     decoder->imageSizeLimit = image->width * image->height;
+    codec_base *base = &reader->base;
+    base->orientation = orientation(image);
+    base->profile = image->icc.data;
+    base->profile_length = image->icc.size;
     if (image->icc.size > 0) return CODEC_OK;
-    return codec_profile_for_cicp(
-        image->colorPrimaries, image->transferCharacteristics, &reader->described, &reader->described_length);
+    codec_status status = codec_profile_for_cicp(
+        image->colorPrimaries, image->transferCharacteristics, &reader->described, &base->profile_length);
+    base->profile = reader->described;
+    return status;
 }
 
 /// Reads the file with the changed box, which libavif reads at once.
@@ -308,7 +321,7 @@ static codec_status decode_alpha(codec_avif_reader *reader) {
     avifImage *image = reader->decoder->image, *alpha = reader->alpha->image;
     if (alpha->width != image->width || alpha->height != image->height) return CODEC_DAMAGED;
     if (alpha->depth != image->depth) {
-        snprintf(reader->message, sizeof reader->message, "alpha has %u bits, colour %u", alpha->depth, image->depth);
+        snprintf(reader->base.message, sizeof reader->base.message, "alpha has %u bits, colour %u", alpha->depth, image->depth);
         return CODEC_UNSUPPORTED;
     }
     // Early versions of the standard allowed a limited range.
@@ -323,21 +336,6 @@ static codec_status decode_alpha(codec_avif_reader *reader) {
     image->alphaRowBytes = alpha->yuvRowBytes[AVIF_CHAN_Y];
     image->imageOwnsAlphaPlane = AVIF_FALSE;
     return CODEC_OK;
-}
-
-int codec_avif_reader_orientation(const codec_avif_reader *reader) {
-    const avifImage *image = reader->decoder->image;
-    // By anticlockwise rotation in steps of 90°; then not mirrored, mirrored vertically, mirrored horizontally.
-    static const int orientations[4][3] = {{1, 4, 2}, {8, 5, 7}, {3, 2, 4}, {6, 7, 5}};
-    int angle = image->transformFlags & AVIF_TRANSFORM_IROT ? image->irot.angle & 3 : 0;
-    int mirror = image->transformFlags & AVIF_TRANSFORM_IMIR ? 1 + (image->imir.mode & 1) : 0;
-    return orientations[angle][mirror];
-}
-
-const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length) {
-    const avifRWData *icc = &reader->decoder->image->icc;
-    *length = icc->size > 0 ? icc->size : reader->described_length;
-    return icc->size > 0 ? icc->data : reader->described;
 }
 
 int codec_avif_reader_is_sequence(const codec_avif_reader *reader) {
@@ -412,8 +410,6 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
     reader->row += count;
     return CODEC_OK;
 }
-
-const char *codec_avif_reader_message(const codec_avif_reader *reader) { return reader->message; }
 
 void codec_avif_reader_destroy(codec_avif_reader *reader) {
     if (!reader) return;

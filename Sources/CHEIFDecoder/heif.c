@@ -19,6 +19,7 @@
 #define LARGEST_TILE 1024u
 
 struct codec_heif_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length;
     struct heif_context *context;
@@ -30,12 +31,10 @@ struct codec_heif_reader {
     uint32_t row;
     /// The file's profile, or one made from the code points of its colour space.
     uint8_t *profile;
-    size_t profile_length;
-    char message[160];
 };
 
 static codec_status failed(codec_heif_reader *reader, struct heif_error error) {
-    snprintf(reader->message, sizeof reader->message, "%s", error.message ? error.message : "");
+    codec_fail(reader, CODEC_DAMAGED, error.message ? error.message : "");
     if (reader->budget.is_exceeded || error.subcode == heif_suberror_Security_limit_exceeded) return CODEC_TOO_LARGE;
     switch (error.code) {
     case heif_error_Memory_allocation_error: return CODEC_NO_MEMORY;
@@ -122,7 +121,7 @@ static codec_status read_profile(codec_heif_reader *reader) {
         if (!reader->profile) return CODEC_NO_MEMORY;
         struct heif_error error = heif_image_handle_get_raw_color_profile(reader->handle, reader->profile);
         if (error.code != heif_error_Ok) return failed(reader, error);
-        reader->profile_length = length;
+        reader->base.profile_length = length;
         return CODEC_OK;
     }
     struct heif_color_profile_nclx *colors = NULL;
@@ -131,7 +130,7 @@ static codec_status read_profile(codec_heif_reader *reader) {
     if (error.code == heif_error_Ok && colors) {
         status = codec_profile_for_cicp(
             (int)colors->color_primaries, (int)colors->transfer_characteristics, &reader->profile,
-            &reader->profile_length);
+            &reader->base.profile_length);
     }
     // Also of numbers that libheif does not know, which it reports as an error.
     if (colors) heif_nclx_color_profile_free(colors);
@@ -149,6 +148,7 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     heif_context_set_maximum_image_size_limit(reader->context, side + (int)LARGEST_TILE);
     int depth = heif_image_handle_get_luma_bits_per_pixel(reader->handle);
     codec_status status = read_profile(reader);
+    reader->base.profile = reader->profile;
     if (status != CODEC_OK) return status;
 
     header->width = (uint32_t)width;
@@ -157,21 +157,19 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     header->has_alpha = heif_image_handle_has_alpha_channel(reader->handle) != 0;
     // libheif composes alpha of a grid's cells, but finds out only of the whole grid whether colour is multiplied by it.
     if (header->has_alpha && !heif_image_handle_is_premultiplied_alpha(reader->handle) &&
-        structure_contains(reader, "grid") && structure_contains(reader, "prem")) {
-        snprintf(reader->message, sizeof reader->message, "the cells of the grid are multiplied by alpha");
-        return CODEC_UNSUPPORTED;
-    }
+        structure_contains(reader, "grid") && structure_contains(reader, "prem"))
+        return codec_fail(reader, CODEC_UNSUPPORTED, "the cells of the grid are multiplied by alpha");
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
     uint64_t pair = samples_of_two_pixels(reader);
-    if (pair == 2 && codec_profile_is_gray(reader->profile, reader->profile_length)) header->space = CODEC_SPACE_GRAY;
+    if (pair == 2 && codec_profile_is_gray(reader->profile, reader->base.profile_length)) header->space = CODEC_SPACE_GRAY;
     // Frames are whole blocks, and the last tiles extend beyond the image.
     uint64_t pixels = ((uint64_t)stored_width + LARGEST_TILE) * ((uint64_t)stored_height + LARGEST_TILE);
     uint64_t shown = (uint64_t)stored_width * (uint64_t)stored_height, layers = header->has_alpha ? 2 : 1;
     reader->budget.pixels = pixels * layers;
     // The frame before and after its last filter with data per block, libheif's copy, and a transformed copy; alpha likewise.
     uint64_t bytes = shown * pair / 2 * (depth > 8 || depth < 0 ? 2 : 1);
-    header->held_bytes = layers * (4 * bytes + shown / 2) + reader->profile_length + count_type(reader, "hvc1") * 256 +
+    header->held_bytes = layers * (4 * bytes + shown / 2) + reader->base.profile_length + count_type(reader, "hvc1") * 256 +
         MEMORY_OF_CODEC + 8 * (uint64_t)width;
     return CODEC_OK;
 }
@@ -203,14 +201,9 @@ codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_
     heif_image_handle_release(reader->handle);
     reader->handle = thumbnail;
     free(reader->profile);
-    reader->profile = NULL;
-    reader->profile_length = 0;
+    reader->base.profile = reader->profile = NULL;
+    reader->base.profile_length = 0;
     return describe(reader, header);
-}
-
-const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t *length) {
-    *length = reader->profile_length;
-    return reader->profile;
 }
 
 /// Finds a plane of the decoded image, which has at least `least` columns and rows. Returns whether it is valid.
@@ -314,8 +307,6 @@ codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *row
     reader->row += count;
     return CODEC_OK;
 }
-
-const char *codec_heif_reader_message(const codec_heif_reader *reader) { return reader->message; }
 
 void codec_heif_reader_destroy(codec_heif_reader *reader) {
     if (!reader) return;

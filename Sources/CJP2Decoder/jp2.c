@@ -16,6 +16,7 @@ typedef struct {
 } channel;
 
 struct codec_jp2_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length, position;
     /// Where the length of a tile part is that is cut, and what it becomes; without one, the place is behind all bytes.
@@ -30,7 +31,6 @@ struct codec_jp2_reader {
     int accepts_damage;
     uint32_t width, height;
     uint32_t row;
-    char message[160];
 };
 
 // MARK: The codestream
@@ -67,9 +67,9 @@ static OPJ_BOOL seek(OPJ_OFF_T position, void *own) {
 }
 
 static void take_error(const char *text, void *own) {
-    codec_jp2_reader *reader = own;
+    codec_base *base = own;
     // The first error is the cause.
-    if (!*reader->message) snprintf(reader->message, sizeof reader->message, "%.*s", (int)strcspn(text, "\n"), text);
+    if (!*base->message) snprintf(base->message, sizeof base->message, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length) {
@@ -103,7 +103,7 @@ codec_status codec_jp2_reader_set_channel(
 }
 
 static codec_status failed(const codec_jp2_reader *reader) {
-    return strstr(reader->message, "memory") ? CODEC_NO_MEMORY : CODEC_DAMAGED;
+    return strstr(reader->base.message, "memory") ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
 
 codec_status codec_jp2_reader_start(
@@ -202,8 +202,6 @@ codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows,
     }
     return CODEC_OK;
 }
-
-const char *codec_jp2_reader_message(const codec_jp2_reader *reader) { return reader->message; }
 
 void codec_jp2_reader_destroy(codec_jp2_reader *reader) {
     if (!reader) return;

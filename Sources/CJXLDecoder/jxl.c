@@ -16,6 +16,7 @@ typedef struct {
 } shown_frame;
 
 struct codec_jxl_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length;
     /// Decodes; made anew for each reading of the file.
@@ -30,10 +31,8 @@ struct codec_jxl_reader {
     int is_single;
     int accepts_damage;
     uint8_t *profile;
-    size_t profile_length;
     /// Whether libjxl converts to sRGB, because the file does not store the samples of its profile.
     int converts;
-    const char *message;
 };
 
 static const JxlPixelFormat pixel_format = {4, JXL_TYPE_UINT8, JXL_NATIVE_ENDIAN, 0};
@@ -56,8 +55,8 @@ static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL compo
 }
 
 static codec_status failed(codec_jxl_reader *reader, JxlDecoderStatus status) {
-    reader->message = status == JXL_DEC_NEED_MORE_INPUT ? "" : "libjxl refuses it";
-    return status == JXL_DEC_NEED_MORE_INPUT ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    if (status == JXL_DEC_NEED_MORE_INPUT) return codec_fail(reader, CODEC_TRUNCATED, "");
+    return codec_fail(reader, CODEC_DAMAGED, "libjxl refuses it");
 }
 
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
@@ -65,7 +64,6 @@ codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
     if (!reader) return NULL;
     reader->bytes = bytes;
     reader->length = length;
-    reader->message = "";
     return reader;
 }
 
@@ -100,7 +98,7 @@ static codec_status read_profile(codec_jxl_reader *reader) {
         if (!is_gray)
             return codec_profile_for_cicp(
                 color.primaries == JXL_PRIMARIES_P3 ? 12 : (int)color.primaries, (int)color.transfer_function,
-                &reader->profile, &reader->profile_length);
+                &reader->profile, &reader->base.profile_length);
         if (is_plain) return CODEC_OK;
     }
     size_t length = 0;
@@ -111,10 +109,10 @@ static codec_status read_profile(codec_jxl_reader *reader) {
     if (length > LONGEST_PROFILE) length = 0;
     reader->profile = malloc(length + 1);
     if (!reader->profile) return CODEC_NO_MEMORY;
-    reader->profile_length = length;
+    reader->base.profile_length = length;
     if (length > 0 &&
         JxlDecoderGetColorAsICCProfile(reader->decoder, &pixel_format, target, reader->profile, length) != JXL_DEC_SUCCESS)
-        reader->profile_length = 0;
+        reader->base.profile_length = 0;
     return CODEC_OK;
 }
 
@@ -156,10 +154,7 @@ static codec_status check(codec_jxl_reader *reader) {
     for (uint32_t i = 0; i < info->num_extra_channels; i++) {
         JxlExtraChannelInfo extra;
         if (JxlDecoderGetExtraChannelInfo(reader->decoder, i, &extra) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
-        if (extra.type == JXL_CHANNEL_BLACK) {
-            reader->message = "CMYK";
-            return CODEC_UNSUPPORTED;
-        }
+        if (extra.type == JXL_CHANNEL_BLACK) return codec_fail(reader, CODEC_UNSUPPORTED, "CMYK");
     }
     return CODEC_OK;
 }
@@ -286,12 +281,15 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     if (status == CODEC_OK) status = measure_layers(reader);
     if (status != CODEC_OK) return status;
     const JxlBasicInfo *info = &reader->info;
+    codec_base *base = &reader->base;
+    base->orientation = (int)info->orientation;
+    if (base->profile_length > 0) base->profile = reader->profile;
     header->width = info->xsize;
     header->height = info->ysize;
     header->frames = reader->count;
     header->has_alpha = info->alpha_bits > 0;
     header->passes = 1;
-    int is_gray = info->num_color_channels == 1 && codec_profile_is_gray(reader->profile, reader->profile_length);
+    int is_gray = info->num_color_channels == 1 && codec_profile_is_gray(base->profile, base->profile_length);
     header->space = is_gray ? CODEC_SPACE_GRAY : CODEC_SPACE_RGB;
     // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.
     // Of a plain frame, up to 4 bytes a pixel were measured. Of one in several passes, libjxl keeps the coefficients of whole groups
@@ -306,16 +304,9 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     } else if (frame < groups) {
         frame = groups;
     }
-    header->held_bytes = frame + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + reader->profile_length +
+    header->held_bytes = frame + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + base->profile_length +
         reader->capacity * sizeof *reader->frames;
     return CODEC_OK;
-}
-
-int codec_jxl_reader_orientation(const codec_jxl_reader *reader) { return (int)reader->info.orientation; }
-
-const uint8_t *codec_jxl_reader_profile(const codec_jxl_reader *reader, size_t *length) {
-    *length = reader->profile_length;
-    return reader->profile_length > 0 ? reader->profile : NULL;
 }
 
 int codec_jxl_reader_is_animation(const codec_jxl_reader *reader) { return reader->info.have_animation != 0; }
@@ -365,8 +356,6 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixe
     }
     return status;
 }
-
-const char *codec_jxl_reader_message(const codec_jxl_reader *reader) { return reader->message; }
 
 void codec_jxl_reader_destroy(codec_jxl_reader *reader) {
     if (!reader) return;

@@ -18,6 +18,7 @@
 #define FONT_SIZE 16.0
 
 struct codec_svg_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length;
     codec_document document;
@@ -25,7 +26,6 @@ struct codec_svg_reader {
     /// The intrinsic size, and the same rounded.
     double width, height;
     uint32_t columns, rows;
-    char message[160];
 };
 
 // librsvg's filters work in the pool of threads of the library rayon, which runs nothing in the calling thread.
@@ -40,18 +40,14 @@ codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
 /// The size of an em, which librsvg takes as 12.
 static const char font_size[] = ":root:not([font-size]) { font-size: 16px }";
 
-static codec_status refuse(codec_svg_reader *reader, codec_status status, const char *message) {
-    snprintf(reader->message, sizeof reader->message, "%s", message);
-    return status;
-}
-
 static codec_status failed(codec_svg_reader *reader, GError *error) {
-    snprintf(reader->message, sizeof reader->message, "%s", error ? error->message : "");
+    char *message = reader->base.message;
+    codec_fail(reader, CODEC_DAMAGED, error ? error->message : "");
     if (error) g_error_free(error);
-    for (char *place = reader->message; *place; place++) {
+    for (char *place = message; *place; place++) {
         if (*place == '\n') *place = ' ';
     }
-    return strstr(reader->message, "remature end") || strstr(reader->message, "not closed") ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    return strstr(message, "remature end") || strstr(message, "not closed") ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
 /// Returns a length in CSS pixels; 0 if it is a share of a size that is not known.
@@ -100,7 +96,7 @@ static codec_status parse(codec_svg_reader *reader, codec_text text, RsvgHandle 
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header) {
     codec_document *document = &reader->document;
     codec_status status = codec_document_read(reader->bytes, reader->length, document);
-    if (status != CODEC_OK) return refuse(reader, status, document->message);
+    if (status != CODEC_OK) return codec_fail(reader, status, document->message);
     status = parse(reader, document->text, &reader->handle);
     if (status != CODEC_OK) return status;
     find_size(reader, document->is_stretched);
@@ -128,7 +124,7 @@ static codec_status replace_images(codec_svg_reader *reader, double scale, codec
         g_object_unref(reader->handle);
         status = parse(reader, (codec_text){bytes.bytes, bytes.bytes + bytes.length}, &reader->handle);
     } else if (status == CODEC_TOO_LARGE) {
-        refuse(reader, status, "images in it");
+        codec_fail(reader, status, "images in it");
     }
     codec_bytes_free(&bytes);
     return status;
@@ -156,7 +152,7 @@ codec_status codec_svg_reader_draw(
     cairo_surface_flush(surface);
     if (is_rendered) return CODEC_OK;
     status = failed(reader, error);
-    return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "NoMemory") ? CODEC_NO_MEMORY : status;
+    return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->base.message, "NoMemory") ? CODEC_NO_MEMORY : status;
 }
 
 codec_status codec_svg_reader_render(
@@ -165,7 +161,7 @@ codec_status codec_svg_reader_render(
     if (width == 0 || height == 0 || width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     // cairo's limit is 32,767.
     if (width > INT16_MAX || height > INT16_MAX)
-        return refuse(reader, CODEC_TOO_LARGE, "a side of more than 32767 pixels");
+        return codec_fail(reader, CODEC_TOO_LARGE, "a side of more than 32767 pixels");
     memset(pixels, 0, (size_t)width * height * 4);
     cairo_surface_t *surface = cairo_image_surface_create_for_data(
         pixels, CAIRO_FORMAT_ARGB32, (int)width, (int)height, (int)width * 4);
@@ -175,10 +171,8 @@ codec_status codec_svg_reader_render(
     codec_status status = codec_svg_reader_draw(reader, surface, x, y, horizontal, vertical, &images);
     codec_surfaces_limit(NULL);
     cairo_surface_destroy(surface);
-    return budget.is_exceeded ? refuse(reader, CODEC_TOO_LARGE, "filters, masks and groups") : status;
+    return budget.is_exceeded ? codec_fail(reader, CODEC_TOO_LARGE, "filters, masks and groups") : status;
 }
-
-const char *codec_svg_reader_message(const codec_svg_reader *reader) { return reader->message; }
 
 void codec_svg_reader_destroy(codec_svg_reader *reader) {
     if (!reader) return;

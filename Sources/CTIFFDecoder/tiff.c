@@ -13,12 +13,13 @@
 #define MEMORY_OF_LAB (1 << 20)
 
 struct codec_tiff_reader {
+    codec_base base;
     const uint8_t *bytes;
     size_t length;
     uint64_t position;
     TIFF *file;
     uint32_t width, height;
-    uint16_t bits, samples, photometric, planes, compression, orientation;
+    uint16_t bits, samples, photometric, planes, compression;
     /// The number of samples of colour, and the place of alpha behind them; 0 without alpha.
     uint16_t colors, alpha;
     int is_premultiplied, is_tiled;
@@ -48,7 +49,6 @@ struct codec_tiff_reader {
     /// Whether a strip or tile was decoded; else the status of the first one.
     int has_pixels;
     codec_status first_failure;
-    char message[160];
 };
 
 // MARK: The file
@@ -93,9 +93,9 @@ static void unmap(thandle_t handle, void *base, toff_t length) { (void)handle, (
 
 static int take_error(TIFF *file, void *own, const char *module, const char *format, va_list arguments) {
     (void)file, (void)module;
-    codec_tiff_reader *reader = own;
+    codec_base *base = own;
     // The first error is the cause.
-    if (!*reader->message) vsnprintf(reader->message, sizeof reader->message, format, arguments);
+    if (!*base->message) vsnprintf(base->message, sizeof base->message, format, arguments);
     return 1;
 }
 
@@ -126,7 +126,7 @@ static codec_status open_file(codec_tiff_reader *reader) {
         "", "r", reader, read_bytes, write_nothing, seek, close_nothing, size, map, unmap, options);
     TIFFOpenOptionsFree(options);
     if (reader->file) return CODEC_OK;
-    return reader->length < 16 || strstr(reader->message, "read") ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    return reader->length < 16 || strstr(reader->base.message, "read") ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
 // MARK: The header
@@ -195,9 +195,14 @@ static int find_samples(codec_tiff_reader *reader) {
     return 1;
 }
 
-static codec_status unsupported(codec_tiff_reader *reader, const char *message) {
-    snprintf(reader->message, sizeof reader->message, "%s", message);
-    return CODEC_UNSUPPORTED;
+/// Finds the profile, unless rows are sRGB already.
+static void find_profile(codec_tiff_reader *reader) {
+    uint32_t length = 0;
+    void *profile = NULL;
+    if (reader->is_converted || reader->is_lab) return;
+    if (!TIFFGetField(reader->file, TIFFTAG_ICCPROFILE, &length, &profile) || length == 0) return;
+    reader->base.profile = profile;
+    reader->base.profile_length = length;
 }
 
 codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header) {
@@ -212,24 +217,26 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     TIFFGetFieldDefaulted(file, TIFFTAG_SAMPLESPERPIXEL, &reader->samples);
     TIFFGetFieldDefaulted(file, TIFFTAG_PLANARCONFIG, &reader->planes);
     TIFFGetFieldDefaulted(file, TIFFTAG_COMPRESSION, &reader->compression);
-    TIFFGetFieldDefaulted(file, TIFFTAG_ORIENTATION, &reader->orientation);
+    uint16_t orientation = 0;
+    TIFFGetFieldDefaulted(file, TIFFTAG_ORIENTATION, &orientation);
+    reader->base.orientation = orientation;
     // libtiff's conversion would apply it.
     TIFFSetField(file, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
     if (!TIFFIsCODECConfigured(reader->compression)) {
-        snprintf(reader->message, sizeof reader->message, "compression %u", reader->compression);
+        snprintf(reader->base.message, sizeof reader->base.message, "compression %u", reader->compression);
         return CODEC_UNSUPPORTED;
     }
     if (!TIFFGetField(file, TIFFTAG_PHOTOMETRIC, &reader->photometric)) reader->photometric = PHOTOMETRIC_MINISBLACK;
     if (reader->bits <= 16 && !has_unsigned_samples(reader))
-        return unsupported(reader, "the samples are no unsigned integers, and no tag states their black and white");
+        return codec_fail(reader, CODEC_UNSUPPORTED, "the samples are no unsigned integers, and no tag states their black and white");
     reader->is_lab = reader->photometric >= PHOTOMETRIC_CIELAB && reader->photometric <= PHOTOMETRIC_ITULAB;
     reader->is_converted = !find_samples(reader);
     if (reader->is_converted && reader->is_lab)
-        return unsupported(reader, "CIELab other than of 8 or 16 bits, or with ranges of its own");
-    if (reader->is_lab && reader->is_premultiplied) return unsupported(reader, "CIELab that is multiplied by alpha");
+        return codec_fail(reader, CODEC_UNSUPPORTED, "CIELab other than of 8 or 16 bits, or with ranges of its own");
+    if (reader->is_lab && reader->is_premultiplied) return codec_fail(reader, CODEC_UNSUPPORTED, "CIELab that is multiplied by alpha");
     if (reader->is_converted) {
         char reason[1024] = "";
-        if (!TIFFRGBAImageOK(file, reason)) return unsupported(reader, reason);
+        if (!TIFFRGBAImageOK(file, reason)) return codec_fail(reader, CODEC_UNSUPPORTED, reason);
         uint16_t count = 0, *extra = NULL;
         TIFFGetFieldDefaulted(file, TIFFTAG_EXTRASAMPLES, &count, &extra);
         reader->alpha = count > 0 && extra[0] != EXTRASAMPLE_UNSPECIFIED;
@@ -259,9 +266,8 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
                    (planes == 1 ? reader->samples : 1) + 7) / 8)) {
         return CODEC_DAMAGED;
     }
-    size_t length;
-    const uint8_t *profile = codec_tiff_reader_profile(reader, &length);
-    int has_gray_profile = codec_profile_is_gray(profile, length);
+    find_profile(reader);
+    int has_gray_profile = codec_profile_is_gray(reader->base.profile, reader->base.profile_length);
     reader->space = CODEC_SPACE_RGB;
     if (!reader->is_converted && reader->photometric == PHOTOMETRIC_SEPARATED) reader->space = CODEC_SPACE_CMYK;
     if (!reader->is_converted && reader->photometric <= PHOTOMETRIC_MINISBLACK && has_gray_profile)
@@ -273,21 +279,10 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     header->passes = 1;
     header->space = reader->space;
     // A tile of samples, which libtiff and its codec may hold as well, and a row of tiles as pixels.
-    header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height + length;
+    header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height +
+        reader->base.profile_length;
     if (reader->is_lab) header->held_bytes += MEMORY_OF_LAB + 6 * (uint64_t)reader->width;
     return CODEC_OK;
-}
-
-int codec_tiff_reader_orientation(const codec_tiff_reader *reader) { return reader->orientation; }
-
-const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t *length) {
-    uint32_t count = 0;
-    void *profile = NULL;
-    *length = 0;
-    // Already sRGB.
-    if (reader->is_converted || reader->is_lab || !TIFFGetField(reader->file, TIFFTAG_ICCPROFILE, &count, &profile) || count == 0) return NULL;
-    *length = count;
-    return profile;
 }
 
 // MARK: Pixels
@@ -492,8 +487,6 @@ codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *row
     }
     return reader->row == reader->height && !reader->has_pixels ? reader->first_failure : CODEC_OK;
 }
-
-const char *codec_tiff_reader_message(const codec_tiff_reader *reader) { return reader->message; }
 
 void codec_tiff_reader_destroy(codec_tiff_reader *reader) {
     if (!reader) return;

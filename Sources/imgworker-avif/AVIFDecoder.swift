@@ -18,8 +18,7 @@ struct AVIFDecoder: ImageDecoder {
     /// may have at most `mostPixels` pixels.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         let reader = unsafe try CodecReader(
-            of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy,
-            message: codec_avif_reader_message)
+            of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy)
         self.reader = reader
         var header = unsafe try reader.header(codec_avif_reader_read_header)
         let work: AVIFWork
@@ -64,9 +63,7 @@ struct AVIFDecoder: ImageDecoder {
             reader.pointer, UInt32(clamping: work.frames), UInt32(work.layout.sampleBytes),
             UInt32(work.layout.chromaOfFour))
         self.header = try StoredHeader(header)
-        metadata = ImageMetadata(
-            orientation: unsafe reader.orientation(codec_avif_reader_orientation),
-            profile: unsafe reader.profile(codec_avif_reader_profile), frameCount: self.header.frameCount)
+        metadata = reader.metadata(frameCount: self.header.frameCount)
     }
 
     /// Opens each thumbnail as the image of a copy of the file. Files above `mostCopied` bytes have none.

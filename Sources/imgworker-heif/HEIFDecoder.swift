@@ -13,15 +13,14 @@ struct HEIFDecoder: ImageDecoder {
     /// Reads the header of the image in `source`, or of its thumbnail with an index.
     init(_ source: ImageSource, thumbnail: UInt32? = nil) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy,
-            message: codec_heif_reader_message)
+            of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy)
         var header = unsafe try reader.header(codec_heif_reader_read_header)
         if let thumbnail {
             try reader.check(unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header))
         }
         self.header = try StoredHeader(header)
         // libheif turns and mirrors the image itself; the standard excludes the orientation of EXIF.
-        metadata = ImageMetadata(profile: unsafe reader.profile(codec_heif_reader_profile))
+        metadata = reader.metadata()
     }
 
     /// Opens the thumbnails, up to the first that cannot be opened.

@@ -22,8 +22,7 @@ struct JP2Decoder: ImageDecoder {
         }
         channels = try JP2Channels(container, codestream.components)
         reader = unsafe try CodecReader(
-            of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create, destroy: codec_jp2_reader_destroy,
-            message: codec_jp2_reader_message)
+            of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create, destroy: codec_jp2_reader_destroy)
         if source.toleratesDamage {
             unsafe codec_jp2_reader_accept_damage(reader.pointer)
             if let part = codestream.cutPart {

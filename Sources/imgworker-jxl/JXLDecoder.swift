@@ -15,8 +15,7 @@ struct JXLDecoder: ImageDecoder {
     /// may be at most `mostPixels`.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy,
-            message: codec_jxl_reader_message)
+            of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy)
         if source.toleratesDamage { unsafe codec_jxl_reader_accept_damage(reader.pointer) }
         header = try StoredHeader(unsafe reader.header(codec_jxl_reader_read_header))
         animation = Self.animation(header, reader)
@@ -28,10 +27,7 @@ struct JXLDecoder: ImageDecoder {
             let need = "\(pixels) pixels of all layers to be decoded; \(mostPixels) are allowed"
             throw WireError(.tooManyPixels, "The image takes \(need).")
         }
-        metadata = ImageMetadata(
-            orientation: unsafe reader.orientation(codec_jxl_reader_orientation),
-            profile: unsafe reader.profile(codec_jxl_reader_profile),
-            frameCount: animation == nil ? 1 : header.frameCount)
+        metadata = reader.metadata(frameCount: animation == nil ? 1 : header.frameCount)
         try reader.check(unsafe codec_jxl_reader_select(reader.pointer, UInt32(wanted.lowerBound)))
     }
 

@@ -17,8 +17,7 @@ struct SVGDecoder: ImageDecoder {
 
     init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy,
-            message: codec_svg_reader_message)
+            of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy)
         self.mostPixels = mostPixels
         header = try StoredHeader(unsafe reader.header(codec_svg_reader_read_header))
     }

@@ -12,16 +12,13 @@ struct TIFFDecoder: ImageDecoder {
 
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy,
-            message: codec_tiff_reader_message)
+            of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy)
         if source.toleratesDamage { unsafe codec_tiff_reader_accept_damage(reader.pointer) }
         var header = unsafe try reader.header(codec_tiff_reader_read_header)
         // Missing strips and tiles are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
-        metadata = ImageMetadata(
-            orientation: unsafe reader.orientation(codec_tiff_reader_orientation),
-            profile: unsafe reader.profile(codec_tiff_reader_profile))
+        metadata = reader.metadata()
     }
 
     var streams: Bool { true }

@@ -16,8 +16,6 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
 /// name at `start`. Call after reading the header. Does nothing if libavif has found alpha.
 codec_status codec_avif_reader_add_alpha(
     codec_avif_reader *reader, uint64_t start, const uint8_t *meta, size_t length, int is_premultiplied);
-int codec_avif_reader_orientation(const codec_avif_reader *reader);
-const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length);
 /// Returns whether the images are those of a sequence. Call after reading the header.
 int codec_avif_reader_is_sequence(const codec_avif_reader *reader);
 /// Returns whether the container declares that the image of a sequence at `index` is decoded without those before it.
@@ -37,7 +35,6 @@ void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-const char *codec_avif_reader_message(const codec_avif_reader *reader);
 void codec_avif_reader_destroy(codec_avif_reader *reader);
 const char *codec_avif_version(void);
 

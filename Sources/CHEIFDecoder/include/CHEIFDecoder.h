@@ -19,12 +19,10 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
 /// Lets the reader, whose header is read, decode the image's thumbnail with an index below CODEC_HEIF_MAXIMUM_THUMBNAILS instead,
 /// and describes that. CODEC_EMPTY if the image has no such thumbnail.
 codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header);
-const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t *length);
 /// Decodes the image, which is then held as luma and chroma.
 codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order order);
 codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-const char *codec_heif_reader_message(const codec_heif_reader *reader);
 void codec_heif_reader_destroy(codec_heif_reader *reader);
 const char *codec_heif_version(void);
 

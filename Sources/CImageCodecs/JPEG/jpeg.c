@@ -5,6 +5,7 @@
 #include "jpeg_scans.h"
 
 struct codec_jpeg_reader {
+    codec_base base;
     struct jpeg_decompress_struct jpeg;
     error_manager errors;
     struct jpeg_source_mgr source;
@@ -65,18 +66,13 @@ static void note_scan(j_common_ptr common) {
     // In damaged data between restart markers, libjpeg finds scans that jpeg_has_too_many_scans does not.
     if (jpeg->input_scan_number > CODEC_MAXIMUM_SCANS) {
         reader->has_endless_scans = 1;
-        snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
+        codec_fail(reader, CODEC_TOO_LARGE, "too many scans");
         longjmp(reader->errors.jump, 1);
     }
     for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
         int component = jpeg->cur_comp_info[i]->component_index;
         if (component >= 0 && component < MAX_COMPONENTS) reader->scanned[component] = 1;
     }
-}
-
-static codec_status refuse(codec_jpeg_reader *reader, codec_status status, const char *message) {
-    snprintf(reader->errors.message, sizeof reader->errors.message, "%s", message);
-    return status;
 }
 
 /// Returns the status for the libjpeg error that has just jumped.
@@ -114,7 +110,7 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     if (!reader) return NULL;
     reader->bytes = bytes;
     reader->length = length;
-    reader->jpeg.err = prepare_errors(&reader->errors);
+    reader->jpeg.err = prepare_errors(&reader->errors, &reader->base);
     if (setjmp(reader->errors.jump)) {
         codec_jpeg_reader_destroy(reader);
         return NULL;
@@ -142,7 +138,7 @@ static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
-    if (jpeg_has_too_many_scans(&reader->jpeg)) return refuse(reader, CODEC_TOO_LARGE, "too many scans");
+    if (jpeg_has_too_many_scans(&reader->jpeg)) return codec_fail(reader, CODEC_TOO_LARGE, "too many scans");
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
     header->passes = 1;
@@ -161,7 +157,7 @@ void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader) { reader->accept
 
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans) {
     *scans = 0;
-    if (!jpeg_has_multiple_scans(&reader->jpeg)) return refuse(reader, CODEC_UNSUPPORTED, "it has one scan only");
+    if (!jpeg_has_multiple_scans(&reader->jpeg)) return codec_fail(reader, CODEC_UNSUPPORTED, "it has one scan only");
     reader->source.bytes_in_buffer = jpeg_complete_scans(&reader->jpeg, scans);
     if (*scans == 0) return CODEC_TRUNCATED;
     reader->is_part = 1;
@@ -207,7 +203,7 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
     }
     jpeg_start_decompress(jpeg);
     if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && !reader->accepts_damage && coefficients_missing(reader))
-        return refuse(reader, CODEC_TRUNCATED, "scans are missing");
+        return codec_fail(reader, CODEC_TRUNCATED, "scans are missing");
     return warnings_status(reader);
 }
 
@@ -275,8 +271,6 @@ codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t cou
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
     return reader->ran_out ? reader->length : (size_t)(reader->source.next_input_byte - reader->bytes);
 }
-
-const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader) { return reader->errors.message; }
 
 void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {
     if (!reader) return;

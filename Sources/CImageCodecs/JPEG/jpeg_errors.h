@@ -9,7 +9,9 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/// libjpeg's error manager with the jump target and the last message.
+#include "CodecTypes.h"
+
+/// libjpeg's error manager with the jump target.
 typedef struct {
     struct jpeg_error_mgr base;
     jmp_buf jump;
@@ -17,7 +19,8 @@ typedef struct {
     int damaged;
     /// The first of these warnings says that nothing follows the first rows of the first scan.
     int is_empty;
-    char message[JMSG_LENGTH_MAX];
+    /// Has room for JMSG_LENGTH_MAX characters.
+    char *message;
 } error_manager;
 
 static inline void failed(j_common_ptr common) {
@@ -50,7 +53,10 @@ static inline void note_warning(j_common_ptr common, int level) {
 
 static inline void print_nothing(j_common_ptr common) { (void)common; }
 
-static inline struct jpeg_error_mgr *prepare_errors(error_manager *errors) {
+/// Prepares the error manager of a reader or writer.
+static inline struct jpeg_error_mgr *prepare_errors(error_manager *errors, codec_base *base) {
+    _Static_assert(sizeof base->message >= JMSG_LENGTH_MAX, "room for a message of libjpeg");
+    errors->message = base->message;
     jpeg_std_error(&errors->base);
     errors->base.error_exit = failed;
     errors->base.emit_message = note_warning;

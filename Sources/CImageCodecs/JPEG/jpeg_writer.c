@@ -6,6 +6,7 @@
 #define OUTPUT_STEP 65536
 
 struct codec_jpeg_writer {
+    codec_base base;
     struct jpeg_compress_struct jpeg;
     error_manager errors;
     struct jpeg_destination_mgr destination;
@@ -45,7 +46,7 @@ codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, cod
     codec_jpeg_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return NULL;
     struct jpeg_compress_struct *jpeg = &writer->jpeg;
-    jpeg->err = prepare_errors(&writer->errors);
+    jpeg->err = prepare_errors(&writer->errors, &writer->base);
     if (setjmp(writer->errors.jump)) {
         codec_jpeg_writer_destroy(writer);
         return NULL;
@@ -95,8 +96,6 @@ const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *
     writer->destination.free_in_buffer = OUTPUT_STEP;
     return writer->output.bytes;
 }
-
-const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer) { return writer->errors.message; }
 
 void codec_jpeg_writer_destroy(codec_jpeg_writer *writer) {
     if (!writer) return;

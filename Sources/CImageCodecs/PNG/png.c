@@ -13,6 +13,7 @@
 #define MAXIMUM_CHUNKS 128
 
 struct codec_png_reader {
+    codec_base base;
     png_structp png;
     png_infop info;
     const uint8_t *bytes;
@@ -34,7 +35,6 @@ struct codec_png_reader {
     /// The bytes per pixel of a plain image, whose rows png_rows reads instead of libpng; else 0.
     int plain_channels;
     png_rows *rows;
-    char message[160];
 };
 
 static void *allocate(png_structp png, png_alloc_size_t size) {
@@ -50,9 +50,8 @@ static void release(png_structp png, void *memory) {
 }
 
 /// Jumps to the setjmp of the current entry point, because libpng's error function must not return.
-static void reading_failed(png_structp png, const char *message) {
-    codec_png_reader *reader = png_get_error_ptr(png);
-    snprintf(reader->message, sizeof reader->message, "%s", message);
+static void failed(png_structp png, const char *message) {
+    codec_fail(png_get_error_ptr(png), CODEC_DAMAGED, message);
     png_longjmp(png, 1);
 }
 
@@ -79,7 +78,7 @@ static codec_status reading_status(const codec_png_reader *reader) {
     if (reader->no_memory) return CODEC_NO_MEMORY;
     if (reader->ran_out) return CODEC_TRUNCATED;
     // The compressed data or the IDAT chunks end properly, but too early.
-    if (strstr(reader->message, "Not enough")) return CODEC_TRUNCATED;
+    if (strstr(reader->base.message, "Not enough")) return CODEC_TRUNCATED;
     return CODEC_DAMAGED;
 }
 
@@ -89,7 +88,7 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
     reader->bytes = bytes;
     reader->length = length;
     reader->png = png_create_read_struct_2(
-        PNG_LIBPNG_VER_STRING, reader, reading_failed, ignore_warning, reader, allocate, release);
+        PNG_LIBPNG_VER_STRING, reader, failed, ignore_warning, reader, allocate, release);
     reader->info = reader->png ? png_create_info_struct(reader->png) : NULL;
     if (!reader->info) {
         codec_png_reader_destroy(reader);
@@ -158,7 +157,7 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
     if (reader->plain_channels > 0) {
         // libpng has read the header of the first IDAT chunk.
         reader->rows = png_rows_create(
-            reader->bytes, reader->length, reader->position - 8, reader->width, reader->height,
+            &reader->base, reader->bytes, reader->length, reader->position - 8, reader->width, reader->height,
             reader->plain_channels, order);
         return reader->rows ? CODEC_OK : CODEC_NO_MEMORY;
     }
@@ -228,10 +227,6 @@ size_t codec_png_reader_position(const codec_png_reader *reader) {
 
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length) { return (uint32_t)crc32_z(0, bytes, length); }
 
-const char *codec_png_reader_message(const codec_png_reader *reader) {
-    return reader->rows ? png_rows_message(reader->rows) : reader->message;
-}
-
 void codec_png_reader_destroy(codec_png_reader *reader) {
     if (!reader) return;
     png_rows_destroy(reader->rows);
@@ -240,20 +235,14 @@ void codec_png_reader_destroy(codec_png_reader *reader) {
 }
 
 struct codec_png_writer {
+    codec_base base;
     png_structp png;
     png_infop info;
     uint32_t width, height;
     codec_order order;
     int has_alpha, started, no_memory;
     codec_output output;
-    char message[160];
 };
-
-static void writing_failed(png_structp png, const char *message) {
-    codec_png_writer *writer = png_get_error_ptr(png);
-    snprintf(writer->message, sizeof writer->message, "%s", message);
-    png_longjmp(png, 1);
-}
 
 static void write_bytes(png_structp png, uint8_t *bytes, size_t count) {
     codec_png_writer *writer = png_get_io_ptr(png);
@@ -276,7 +265,7 @@ codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec
     codec_png_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return NULL;
     *writer = (codec_png_writer){.width = width, .height = height, .order = order, .has_alpha = has_alpha};
-    writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, writing_failed, ignore_warning);
+    writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, failed, ignore_warning);
     writer->info = writer->png ? png_create_info_struct(writer->png) : NULL;
     if (!writer->info) {
         codec_png_writer_destroy(writer);
@@ -314,8 +303,6 @@ const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *le
     writer->output.length = 0;
     return writer->output.bytes;
 }
-
-const char *codec_png_writer_message(const codec_png_writer *writer) { return writer->message; }
 
 void codec_png_writer_destroy(codec_png_writer *writer) {
     if (!writer) return;

@@ -14,6 +14,7 @@
 #define LONGEST_CHUNK 0x7fffffffu
 
 struct png_rows {
+    codec_base *base;
     const uint8_t *bytes;
     size_t length, position;
     /// The unread bytes of the current chunk, and the CRC of those read.
@@ -35,25 +36,23 @@ struct png_rows {
     uint32_t adler;
     /// The last row read.
     uint8_t *above;
-    const char *message;
 };
 
 static codec_status failed(png_rows *reader, codec_status status, const char *message) {
-    reader->message = message;
-    return status;
+    return codec_fail(reader->base, status, message);
 }
 
 /// Returns the length of a stored row: the filter type and the pixels.
 static size_t row_bytes(const png_rows *reader) { return 1 + (size_t)reader->width * (size_t)reader->channels; }
 
 png_rows *png_rows_create(
-    const uint8_t *bytes, size_t length, size_t position, uint32_t width, uint32_t height, int channels,
-    codec_order order) {
+    codec_base *base, const uint8_t *bytes, size_t length, size_t position, uint32_t width, uint32_t height,
+    int channels, codec_order order) {
     png_rows *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
     *reader = (png_rows){
-        .bytes = bytes, .length = length, .position = position, .width = width, .rows_left = height,
-        .channels = channels, .order = order, .adler = 1, .message = ""};
+        .base = base, .bytes = bytes, .length = length, .position = position, .width = width, .rows_left = height,
+        .channels = channels, .order = order, .adler = 1};
     // png_undo_filter reads one byte beyond the pixels.
     size_t row = row_bytes(reader);
     reader->stored = malloc((row < LONGEST_BATCH ? LONGEST_BATCH : row) + 1);
@@ -67,7 +66,7 @@ png_rows *png_rows_create(
 static const uint8_t *take(png_rows *reader, size_t count) {
     if (count > reader->length - reader->position) {
         reader->ran_out = 1;
-        reader->message = "the file ends early";
+        failed(reader, CODEC_TRUNCATED, "the file ends early");
         return NULL;
     }
     const uint8_t *bytes = reader->bytes + reader->position;
@@ -228,8 +227,6 @@ codec_status png_rows_read(png_rows *reader, uint8_t *rows, size_t stride, uint3
 }
 
 size_t png_rows_position(const png_rows *reader) { return reader->position - reader->stream.avail_in; }
-
-const char *png_rows_message(const png_rows *reader) { return reader->message; }
 
 void png_rows_destroy(png_rows *reader) {
     if (!reader) return;

@@ -4,15 +4,13 @@
 // setjmp and longjmp stay inside each function: no caller's frame is ever jumped over. There are no callbacks: encoded
 // bytes are read from one span of memory, which must outlive its reader, and rows are written to the caller's memory.
 // Pixels have four channels of 8 bits and straight alpha. After any status other than CODEC_OK, a reader or writer
-// accepts only the calls that return its message and destroy it.
+// accepts only the call that destroys it, and has a message (codec_notes).
 //
 // Where readers and writers have these functions, they do the same: `create` makes one, a reader of the `length` bytes;
 // it returns NULL without memory. `read_header` describes the image, and allocates nothing proportional to its area.
-// After it, `orientation` returns a value of EXIF's tag Orientation, and `profile` the ICC profile of rows as long as
-// the reader exists: the file's, or one made from its colour space; NULL for sRGB. `read_rows` writes the next `count`
-// rows to `rows`, `stride` bytes apart. `position` returns the number of bytes that were read and are not read again.
-// `message` returns the text of the last error. `destroy` frees one, which may be NULL. `version` returns the library's
-// name and version, as loaded where the library reports it.
+// `read_rows` writes the next `count` rows to `rows`, `stride` bytes apart. `position` returns the number of bytes that
+// were read and are not read again. `destroy` frees one, which may be NULL. `version` returns the library's name and
+// version, as loaded where the library reports it.
 #ifndef CIMAGECODECS_H
 #define CIMAGECODECS_H
 
@@ -87,7 +85,6 @@ size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
 
-const char *codec_png_reader_message(const codec_png_reader *reader);
 void codec_png_reader_destroy(codec_png_reader *reader);
 
 typedef struct codec_jpeg_reader codec_jpeg_reader;
@@ -108,7 +105,6 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
 codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
 
-const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader);
 void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 // MARK: Reading WebP, which libwebp decodes as a whole.
@@ -176,7 +172,6 @@ codec_status codec_png_writer_write_rows(codec_png_writer *writer, const uint8_t
 codec_status codec_png_writer_finish(codec_png_writer *writer);
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
 
-const char *codec_png_writer_message(const codec_png_writer *writer);
 void codec_png_writer_destroy(codec_png_writer *writer);
 
 typedef struct codec_jpeg_writer codec_jpeg_writer;
@@ -188,7 +183,6 @@ codec_status codec_jpeg_writer_write_rows(
 codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer);
 const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length);
 
-const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer);
 void codec_jpeg_writer_destroy(codec_jpeg_writer *writer);
 
 // MARK: Writing WebP, which libwebp encodes as a whole.

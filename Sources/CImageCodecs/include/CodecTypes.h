@@ -2,7 +2,9 @@
 #ifndef CODECTYPES_H
 #define CODECTYPES_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /// The result of a call.
 typedef enum {
@@ -31,6 +33,27 @@ typedef enum {
     CODEC_SPACE_GRAY,
     CODEC_SPACE_CMYK,
 } codec_space;
+
+/// The first member of each reader and of the writers of rows.
+typedef struct {
+    /// The text of the last error; empty without one.
+    char message[256];
+    /// Of a reader after its header: the value of EXIF's tag Orientation that the library reports, 0 for none; and the
+    /// ICC profile of rows, the file's or one made from its colour space, NULL for sRGB.
+    int orientation;
+    const uint8_t *profile;
+    size_t profile_length;
+} codec_base;
+
+/// Notes why a reader or writer fails, and returns `status`.
+static inline codec_status codec_fail(void *object, codec_status status, const char *message) {
+    codec_base *base = (codec_base *)object;
+    snprintf(base->message, sizeof base->message, "%s", message);
+    return status;
+}
+
+/// Returns what a reader or writer has noted.
+static inline const codec_base *codec_notes(const void *object) { return (const codec_base *)object; }
 
 /// Returns the number of `count` bytes, 8 at most, the most significant first.
 static inline uint64_t codec_big_endian(const uint8_t *bytes, int count) {

@@ -13,8 +13,6 @@ codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length);
 void codec_jxl_reader_accept_damage(codec_jxl_reader *reader);
 /// Reads the headers of the image and of all frames. `frames` is the number of frames that are shown.
 codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header);
-int codec_jxl_reader_orientation(const codec_jxl_reader *reader);
-const uint8_t *codec_jxl_reader_profile(const codec_jxl_reader *reader, size_t *length);
 // Call after reading the header, as all below.
 int codec_jxl_reader_is_animation(const codec_jxl_reader *reader);
 /// Returns the number of times that the animation is shown; 0 for endless.
@@ -28,7 +26,6 @@ codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
 /// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha.
 codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels);
 
-const char *codec_jxl_reader_message(const codec_jxl_reader *reader);
 void codec_jxl_reader_destroy(codec_jxl_reader *reader);
 const char *codec_jxl_version(void);
 

@@ -13,13 +13,10 @@ codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length)
 void codec_tiff_reader_accept_damage(codec_tiff_reader *reader);
 /// Reads the first directory. `held_bytes` are those of a row of strips or tiles.
 codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header);
-int codec_tiff_reader_orientation(const codec_tiff_reader *reader);
-const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t *length);
 /// Prepares for reading rows; allocates a row of strips or tiles.
 codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);
 codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-const char *codec_tiff_reader_message(const codec_tiff_reader *reader);
 void codec_tiff_reader_destroy(codec_tiff_reader *reader);
 const char *codec_tiff_version(void);
 

@@ -18,6 +18,13 @@ package final class CodecHandle {
     }
 
     deinit { unsafe destroy(pointer) }
+
+    /// What a reader, or a writer of rows, says about its last error; empty without one.
+    var message: String {
+        unsafe withUnsafeBytes(of: codec_notes(UnsafeRawPointer(pointer))!.pointee.message) {
+            unsafe String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
 }
 
 /// A codec's reader of a file, with the functions of the codec that all readers have. Keeps the bytes that it uses.
@@ -26,18 +33,15 @@ package struct CodecReader {
     private let handle: CodecHandle
     package let source: ImageSource
     private let format: ImageFormat
-    private let message: (OpaquePointer?) -> UnsafePointer<CChar>?
 
     /// Creates a reader of `source`, or of a part of it; throws `out-of-memory`.
     package init(
         of source: ImageSource, in range: Range<Int>? = nil, _ format: ImageFormat,
-        create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void,
-        message: @escaping (OpaquePointer?) -> UnsafePointer<CChar>?
+        create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void
     ) throws(WireError) {
         let range = unsafe range ?? 0..<source.bytes.count
         handle = unsafe try CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
         (self.source, self.format) = (source, format)
-        unsafe self.message = message
     }
 
     package var pointer: OpaquePointer { unsafe handle.pointer }
@@ -45,8 +49,7 @@ package struct CodecReader {
     /// Throws the error for any status but `CODEC_OK`, with the reader's message.
     package func check(_ status: codec_status) throws(WireError) {
         if status == CODEC_OK { return }
-        throw WireError(
-            status, format: format, message: unsafe message(pointer).map { unsafe String(cString: $0) } ?? "")
+        throw WireError(status, format: format, message: handle.message)
     }
 
     package func header(
@@ -57,16 +60,14 @@ package struct CodecReader {
         return header
     }
 
-    package func orientation(_ find: (OpaquePointer?) -> Int32) -> Orientation {
-        Orientation(rawValue: Int(unsafe find(pointer))) ?? .upright
-    }
-
-    package func profile(
-        _ find: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?
-    ) -> ColorProfile {
-        var count = 0
-        let bytes = unsafe find(pointer, &count)
-        return unsafe ColorProfile(UnsafeBufferPointer(start: bytes, count: count))
+    /// The metadata that the codec has found with the header.
+    package func metadata(frameCount: Int = 1) -> ImageMetadata {
+        let found = unsafe codec_notes(UnsafeRawPointer(pointer))!
+        return unsafe ImageMetadata(
+            orientation: Orientation(rawValue: Int(found.pointee.orientation)) ?? .upright,
+            profile: ColorProfile(
+                UnsafeBufferPointer(start: found.pointee.profile, count: found.pointee.profile_length)),
+            frameCount: frameCount)
     }
 
     package func decodeRows(

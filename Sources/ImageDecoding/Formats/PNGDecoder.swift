@@ -13,8 +13,7 @@ package struct PNGDecoder: ImageDecoder {
     /// Reads the header of `source`, whose metadata `readMetadata` reads; it is given the number of frames.
     package init(_ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy,
-            message: codec_png_reader_message)
+            of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy)
         self.readMetadata = readMetadata
         if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
         if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }

@@ -10,7 +10,6 @@ struct RowEncoder {
     private let write: (OpaquePointer?, UnsafePointer<UInt8>?, Int, UInt32) -> codec_status
     private let writeEnd: (OpaquePointer?) -> codec_status
     private let take: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?
-    private let lastMessage: (OpaquePointer?) -> UnsafePointer<CChar>?
 
     /// Creates an encoder of PNG with 8 bits a channel, by libpng, with an alpha channel if `hasAlpha`.
     init(png geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) throws(WireError) {
@@ -20,7 +19,7 @@ struct RowEncoder {
             destroy: codec_png_writer_destroy)
         stride = geometry.stride
         unsafe (write, writeEnd) = (codec_png_writer_write_rows, codec_png_writer_finish)
-        unsafe (take, lastMessage) = (codec_png_writer_take_output, codec_png_writer_message)
+        unsafe take = codec_png_writer_take_output
     }
 
     /// Creates an encoder of baseline JPEG with `quality` 1 … 100, by libjpeg-turbo, which ignores alpha.
@@ -31,7 +30,7 @@ struct RowEncoder {
             destroy: codec_jpeg_writer_destroy)
         stride = geometry.stride
         unsafe (write, writeEnd) = (codec_jpeg_writer_write_rows, codec_jpeg_writer_finish)
-        unsafe (take, lastMessage) = (codec_jpeg_writer_take_output, codec_jpeg_writer_message)
+        unsafe take = codec_jpeg_writer_take_output
     }
 
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
@@ -47,5 +46,5 @@ struct RowEncoder {
         return unsafe UnsafeRawBufferPointer(start: bytes, count: length)
     }
 
-    var message: String { unsafe lastMessage(writer.pointer).map { unsafe String(cString: $0) } ?? "" }
+    var message: String { writer.message }
 }

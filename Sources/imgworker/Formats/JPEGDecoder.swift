@@ -10,8 +10,7 @@ struct JPEGDecoder: ImageDecoder {
 
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
-            of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy,
-            message: codec_jpeg_reader_message)
+            of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy)
         header = try StoredHeader(unsafe reader.header(codec_jpeg_reader_read_header))
         if source.toleratesDamage { unsafe codec_jpeg_reader_accept_damage(reader.pointer) }
     }
