@@ -252,9 +252,7 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->height = reader->crop.height;
     header->frames = decoder->imageCount > 0 ? (uint32_t)decoder->imageCount : 1;
     header->has_alpha = decoder->alphaPresent;
-    header->passes = 1;
     header->held_bytes = codec_avif_reader_held_bytes(reader, 1, 1, 0);
-    header->space = CODEC_SPACE_RGB;
     // A monochrome image with a gray profile has gray rows.
     if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && codec_profile_is_gray(image->icc.data, image->icc.size))
         header->space = CODEC_SPACE_GRAY;

@@ -153,14 +153,11 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
 
     header->width = (uint32_t)width;
     header->height = (uint32_t)height;
-    header->frames = 1;
     header->has_alpha = heif_image_handle_has_alpha_channel(reader->handle) != 0;
     // libheif composes alpha of a grid's cells, but finds out only of the whole grid whether colour is multiplied by it.
     if (header->has_alpha && !heif_image_handle_is_premultiplied_alpha(reader->handle) &&
         structure_contains(reader, "grid") && structure_contains(reader, "prem"))
         return codec_fail(reader, CODEC_UNSUPPORTED, "the cells of the grid are multiplied by alpha");
-    header->passes = 1;
-    header->space = CODEC_SPACE_RGB;
     uint64_t pair = samples_of_two_pixels(reader);
     if (pair == 2 && codec_profile_is_gray(reader->profile, reader->base.profile_length)) header->space = CODEC_SPACE_GRAY;
     // Frames are whole blocks, and the last tiles extend beyond the image.

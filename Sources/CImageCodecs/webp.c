@@ -56,8 +56,6 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->width = (uint32_t)features.width;
     header->height = (uint32_t)features.height;
     header->has_alpha = features.has_alpha;
-    header->passes = 1;
-    header->space = CODEC_SPACE_RGB;
     // Lossless: all pixels. Lossy: a window of rows, and the whole alpha channel twice: as a lossless image of its own and
     // as the plane that is applied.
     uint64_t pixels = (uint64_t)header->width * header->height;

@@ -288,9 +288,8 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     header->height = info->ysize;
     header->frames = reader->count;
     header->has_alpha = info->alpha_bits > 0;
-    header->passes = 1;
     int is_gray = info->num_color_channels == 1 && codec_profile_is_gray(base->profile, base->profile_length);
-    header->space = is_gray ? CODEC_SPACE_GRAY : CODEC_SPACE_RGB;
+    if (is_gray) header->space = CODEC_SPACE_GRAY;
     // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.
     // Of a plain frame, up to 4 bytes a pixel were measured. Of one in several passes, libjxl keeps the coefficients of whole groups
     // of 256 × 256 pixels, with 4 bytes for each of three channels.

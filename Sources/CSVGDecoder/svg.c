@@ -106,12 +106,10 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     header->width = reader->columns = (uint32_t)width;
     header->height = reader->rows = (uint32_t)height;
-    header->frames = header->passes = 1;
     header->has_alpha = 1;
     // The tree, with images the document that replaces it, and what they are made of; pixels depend on the size that is rendered.
     header->held_bytes = 10 * (uint64_t)codec_svg_reader_length(reader) + document->own.capacity + 1024 * document->elements;
     if (codec_images_exist(document->text)) header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->length;
-    header->space = CODEC_SPACE_RGB;
     return CODEC_OK;
 }
 

@@ -268,15 +268,12 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     }
     find_profile(reader);
     int has_gray_profile = codec_profile_is_gray(reader->base.profile, reader->base.profile_length);
-    reader->space = CODEC_SPACE_RGB;
     if (!reader->is_converted && reader->photometric == PHOTOMETRIC_SEPARATED) reader->space = CODEC_SPACE_CMYK;
     if (!reader->is_converted && reader->photometric <= PHOTOMETRIC_MINISBLACK && has_gray_profile)
         reader->space = CODEC_SPACE_GRAY;
     header->width = reader->width;
     header->height = reader->height;
-    header->frames = 1;
     header->has_alpha = reader->alpha > 0;
-    header->passes = 1;
     header->space = reader->space;
     // A tile of samples, which libtiff and its codec may hold as well, and a row of tiles as pixels.
     header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height +

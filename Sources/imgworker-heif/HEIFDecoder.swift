@@ -16,7 +16,7 @@ struct HEIFDecoder: ImageDecoder {
             of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy)
         var header = unsafe try reader.header(codec_heif_reader_read_header)
         if let thumbnail {
-            try reader.check(unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header))
+            header = unsafe try reader.header { unsafe codec_heif_reader_show_thumbnail($0, thumbnail, $1) }
         }
         self.header = try StoredHeader(header)
         // libheif turns and mirrors the image itself; the standard excludes the orientation of EXIF.

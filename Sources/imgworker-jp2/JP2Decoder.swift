@@ -32,12 +32,10 @@ struct JP2Decoder: ImageDecoder {
         var header = codec_header()
         header.width = UInt32(codestream.horizontal.length)
         header.height = UInt32(codestream.vertical.length)
-        (header.frames, header.passes) = (1, 1)
         let profile = unsafe container.profile.map { unsafe UnsafeBufferPointer(rebasing: bytes[$0]) }
         // Missing tiles are transparent.
         let isComplete = !codestream.missing.contains(true)
         header.has_alpha = channels.alpha != nil || (!isComplete && channels.space != .cmyk) ? 1 : 0
-        header.space = CODEC_SPACE_RGB
         if channels.space == .cmyk { header.space = CODEC_SPACE_CMYK }
         if container.space == .gray, container.profile != nil { header.space = CODEC_SPACE_GRAY }
         self.header = try StoredHeader(header)

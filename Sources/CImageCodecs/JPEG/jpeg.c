@@ -141,14 +141,13 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     if (jpeg_has_too_many_scans(&reader->jpeg)) return codec_fail(reader, CODEC_TOO_LARGE, "too many scans");
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
-    header->passes = 1;
     header->held_bytes = coefficient_bytes(&reader->jpeg);
     header->can_scale = 1;
     switch (reader->jpeg.jpeg_color_space) {
     case JCS_GRAYSCALE: header->space = CODEC_SPACE_GRAY; break;
     case JCS_CMYK:
     case JCS_YCCK: header->space = CODEC_SPACE_CMYK; break;
-    default: header->space = CODEC_SPACE_RGB;
+    default: break;
     }
     return CODEC_OK;
 }

@@ -23,14 +23,15 @@
 #include "PixelPacking.h"
 #include "RowFilter.h"
 
-/// The header of a stored image. Readers may leave fields that are zero, so it is all zeros before.
+/// The header of a stored image. Readers leave fields that are zero, so it is all zeros before.
 typedef struct {
     uint32_t width, height;
     /// The number of images in the file if the library counts them, else 0.
     uint32_t frames;
     /// Whether any pixel may be transparent.
     int32_t has_alpha;
-    /// The number of times that all rows must be read, each time into the same memory, until they are complete.
+    /// The number of times that all rows must be read, each time into the same memory, until they are complete; 0
+    /// stands for 1.
     int32_t passes;
     /// The bytes proportional to the image's area that the library holds while decoding: coefficients of a JPEG with
     /// several scans, the canvas of a WebP. Excludes single rows and windows of a few rows.

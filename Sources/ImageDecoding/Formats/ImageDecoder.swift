@@ -136,7 +136,7 @@ package struct StoredHeader {
         self.geometry = geometry
         frameCount = max(1, Int(header.frames))
         hasAlpha = header.has_alpha != 0
-        passes = Int(header.passes)
+        passes = max(1, Int(header.passes))
         heldBytes = Int(clamping: header.held_bytes)
         inflatedBytes = Int(clamping: header.inflated_bytes)
         canScale = header.can_scale != 0

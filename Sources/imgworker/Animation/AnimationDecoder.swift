@@ -31,7 +31,7 @@ final class AnimationDecoder: ImageDecoder {
         var header = codec_header()
         (header.width, header.height) = (UInt32(clamping: animation.width), UInt32(clamping: animation.height))
         // Areas that no frame covers are transparent.
-        (header.has_alpha, header.passes, header.space) = (1, 1, CODEC_SPACE_RGB)
+        header.has_alpha = 1
         let selected = selection.indices(of: animation.frames.count)
         wanted = selected.lowerBound
         next = 0
