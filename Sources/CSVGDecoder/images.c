@@ -5,6 +5,7 @@
 
 #include <CImageCodecs.h>
 #include <cairo.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,10 +52,6 @@ static int next_url(codec_text document, codec_text *rest, data_url *url) {
     return 0;
 }
 
-static int hexadecimal(uint8_t byte) {
-    return byte >= '0' && byte <= '9' ? byte - '0' : (byte | 32) >= 'a' && (byte | 32) <= 'f' ? (byte | 32) - 'a' + 10 : -1;
-}
-
 /// Reads a character's reference at the start of a text: its number, and moves behind it. Returns -1 for any other text.
 static long read_reference(codec_text *text) {
     static const struct {
@@ -88,8 +85,9 @@ static codec_status read_data(const data_url *url, codec_bytes *result) {
     while (rest.start < rest.end && status == CODEC_OK) {
         long code = *rest.start == '&' ? read_reference(&rest) : -1;
         if (code < 0) code = *rest.start++;
-        if (code == '%' && rest.end - rest.start >= 2 && hexadecimal(rest.start[0]) >= 0 && hexadecimal(rest.start[1]) >= 0) {
-            code = 16 * hexadecimal(rest.start[0]) + hexadecimal(rest.start[1]);
+        if (code == '%' && rest.end - rest.start >= 2 && isxdigit(rest.start[0]) && isxdigit(rest.start[1])) {
+            char digits[3] = {(char)rest.start[0], (char)rest.start[1]};
+            code = strtol(digits, NULL, 16);
             rest.start += 2;
         }
         if (!url->is_base64) {

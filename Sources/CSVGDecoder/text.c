@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 #include "CSVGDecoder.h"
 #include "document.h"
@@ -69,22 +68,10 @@ int codec_text_attribute(codec_text tag, const char *name, codec_text *value) {
 codec_status codec_document_inflate(codec_document *document) {
     codec_text file = document->text;
     if (file.end - file.start < 2 || file.start[0] != 0x1F || file.start[1] != 0x8B) return CODEC_OK;
-    // 16 demands the header of gzip.
-    z_stream stream = {.next_in = (uint8_t *)file.start, .avail_in = (uInt)(file.end - file.start)};
-    if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return CODEC_NO_MEMORY;
     codec_bytes result = {0};
-    codec_status status = CODEC_OK;
-    for (int end = Z_OK; status == CODEC_OK && end != Z_STREAM_END;) {
-        uint8_t block[16384];
-        stream.next_out = block;
-        stream.avail_out = sizeof block;
-        end = inflate(&stream, Z_NO_FLUSH);
-        if (end == Z_MEM_ERROR) status = CODEC_NO_MEMORY;
-        else if (end == Z_BUF_ERROR || (end == Z_OK && stream.avail_in == 0 && stream.avail_out > 0)) status = CODEC_TRUNCATED;
-        else if (end != Z_OK && end != Z_STREAM_END) status = CODEC_DAMAGED;
-        else status = codec_bytes_append(&result, block, sizeof block - stream.avail_out);
-    }
-    inflateEnd(&stream);
+    codec_status status = codec_inflate(
+        file.start, (size_t)(file.end - file.start), 1, CODEC_MAXIMUM_DOCUMENT, &result.bytes, &result.length);
+    result.capacity = result.length;
     document->message = status == CODEC_TOO_LARGE ? "the document is too long" : "its compression";
     size_t blank = 0;
     while (blank < result.length && (codec_is_space(result.bytes[blank]) || result.bytes[blank] == 0)) blank++;

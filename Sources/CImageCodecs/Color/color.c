@@ -180,12 +180,14 @@ void codec_lab_destroy(codec_lab *lab) {
     if (lab) cmsDeleteTransform(lab);
 }
 
-codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length) {
+codec_status codec_inflate(
+    const uint8_t *bytes, size_t length, int is_gzip, size_t most, uint8_t **output, size_t *output_length) {
     *output = NULL;
     *output_length = 0;
     if (length > UINT32_MAX || most > UINT32_MAX) return CODEC_TOO_LARGE;
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)length};
-    if (inflateInit(&stream) != Z_OK) return CODEC_NO_MEMORY;
+    // 16 demands the header of gzip.
+    if (inflateInit2(&stream, MAX_WBITS + (is_gzip ? 16 : 0)) != Z_OK) return CODEC_NO_MEMORY;
     uint8_t *memory = NULL;
     size_t capacity = 0;
     codec_status status = CODEC_OK;
@@ -209,13 +211,13 @@ codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uin
         if (result == Z_STREAM_END || result == Z_OK) continue;
         status = result == Z_MEM_ERROR ? CODEC_NO_MEMORY : result == Z_BUF_ERROR ? CODEC_TRUNCATED : CODEC_DAMAGED;
     }
-    *output_length = stream.total_out;
     inflateEnd(&stream);
     if (status != CODEC_OK) {
         free(memory);
-        *output_length = 0;
         return status;
     }
-    *output = memory;
+    uint8_t *exact = stream.total_out > 0 ? realloc(memory, stream.total_out) : NULL;
+    *output = exact ? exact : memory;
+    *output_length = stream.total_out;
     return CODEC_OK;
 }

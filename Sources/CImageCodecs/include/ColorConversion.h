@@ -40,8 +40,10 @@ codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profi
 
 int codec_profile_is_gray(const uint8_t *profile, size_t length);
 
-/// Inflates `length` bytes of a zlib stream (RFC 1950) to at most `most` bytes. *output must be freed with free; it is
-/// NULL with any status other than CODEC_OK: CODEC_DAMAGED, CODEC_TRUNCATED, CODEC_TOO_LARGE, CODEC_NO_MEMORY.
-codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length);
+/// Inflates `length` bytes of a zlib stream (RFC 1950), or of a gzip file (RFC 1952), to at most `most` bytes. *output must
+/// be freed with free; it is NULL with any status other than CODEC_OK: CODEC_DAMAGED, CODEC_TRUNCATED, CODEC_TOO_LARGE,
+/// CODEC_NO_MEMORY.
+codec_status codec_inflate(
+    const uint8_t *bytes, size_t length, int is_gzip, size_t most, uint8_t **output, size_t *output_length);
 
 #endif

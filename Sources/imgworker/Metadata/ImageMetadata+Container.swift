@@ -36,7 +36,7 @@ extension ColorProfile {
 
     private static func inflated(_ stream: [UInt8]) -> [UInt8]? {
         var (output, count): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)
-        let status = unsafe codec_inflate(stream, stream.count, longest, &output, &count)
+        let status = unsafe codec_inflate(stream, stream.count, 0, longest, &output, &count)
         defer { unsafe free(output) }
         guard status == CODEC_OK, let output = unsafe output else { return nil }
         return unsafe Array(UnsafeBufferPointer(start: output, count: count))
