@@ -245,42 +245,33 @@ struct EncodedImage {
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
     /// bytes. Throws `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
-        if let withoutPreview {
-            do throws(WireError) {
-                var result = try decodeOnce(into: output)
-                result.isPreview = true
-                return result
-            } catch {
-                guard error.isDamage else { throw error }
-                holder.decoder = nil
-                // It needs no more than was granted.
-                let image = try EncodedImage(
-                    withoutPreview.source, for: withoutPreview.job, withoutPreview.codecs,
-                    conversions: withoutPreview.conversions)
-                guard image.plan.result == plan.result, image.plan.workingBytes <= plan.workingBytes else {
-                    throw error
-                }
-                return try image.decode(into: output)
-            }
-        }
-        guard var attempt else { return try decodeOnce(into: output) }
         do throws(WireError) {
             var result = try decodeOnce(into: output)
-            result.damage = attempt.failure.map { String($0.message.prefix(DecodeResult.longestDamage / 4)) }
+            result.isPreview = withoutPreview != nil
+            result.damage = attempt?.failure.map { String($0.message.prefix(DecodeResult.longestDamage / 4)) }
             return result
         } catch {
             guard error.isDamage else { throw error }
             // Without a single row it is an error as before.
-            if let failure = attempt.failure { throw failure }
-            attempt.failure = error
+            if let failure = attempt?.failure { throw failure }
             holder.decoder = nil
             // It needs no more than was granted.
-            guard let image = Self.second(attempt), image.plan.result == plan.result,
+            guard let image = try next(after: error), image.plan.result == plan.result,
                 image.plan.workingBytes <= plan.workingBytes,
                 image.plan.outputBytes(transform, encoding) == plan.outputBytes(transform, encoding)
             else { throw error }
             return try image.decode(into: output)
         }
+    }
+
+    /// Plans what follows damage: the image itself after its preview, else the second attempt.
+    private func next(after failure: WireError) throws(WireError) -> EncodedImage? {
+        if let whole = withoutPreview {
+            return try EncodedImage(whole.source, for: whole.job, whole.codecs, conversions: whole.conversions)
+        }
+        guard var attempt else { return nil }
+        attempt.failure = failure
+        return Self.second(attempt)
     }
 
     private func decodeOnce(into output: any ResultOutput) throws(WireError) -> DecodeResult {

@@ -14,6 +14,14 @@ extension Span where Element == UInt8 {
         return value
     }
 
+    /// Returns the bytes of some parts, one after the other.
+    package func joined(_ parts: [Range<Int>]) -> [UInt8] {
+        var joined: [UInt8] = []
+        joined.reserveCapacity(parts.reduce(0) { $0 + $1.count })
+        for part in parts { for index in part { joined.append(self[index]) } }
+        return joined
+    }
+
     @inlinable package func hasText(_ text: StaticString, at offset: Int) -> Bool {
         let length = text.utf8CodeUnitCount
         guard offset >= 0, length <= count, offset <= count - length else { return false }

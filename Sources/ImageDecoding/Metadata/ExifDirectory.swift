@@ -44,7 +44,8 @@ package struct ExifDirectory {
         return start..<start + length
     }
 
-    private func entry(_ tag: Int, in directory: Int, _ block: Span<UInt8>) -> Int? {
+    /// Returns the place of the first entry with a tag.
+    package func entry(_ tag: Int, in directory: Int, _ block: Span<UInt8>) -> Int? {
         guard let count = block.integer(at: directory, bytes: 2, order) else { return nil }
         for index in 0..<count {
             let entry = directory + 2 + 12 * index

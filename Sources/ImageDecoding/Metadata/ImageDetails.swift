@@ -14,10 +14,7 @@ package struct MetadataBlock: Equatable {
             bytes = nil
             return
         }
-        var joined: [UInt8] = []
-        joined.reserveCapacity(length)
-        for part in parts { for index in part { joined.append(file[index]) } }
-        bytes = joined
+        bytes = file.joined(parts)
     }
 
     package init?(_ bytes: [UInt8]) {

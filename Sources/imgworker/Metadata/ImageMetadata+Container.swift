@@ -27,9 +27,7 @@ extension ColorProfile {
         guard let place else { return .none }
         let length = place.parts.reduce(0) { $0 + $1.count }
         guard place.isComplete, length > 0, length <= longest else { return .damaged }
-        var joined: [UInt8] = []
-        joined.reserveCapacity(length)
-        for part in place.parts { for index in part { joined.append(bytes[index]) } }
+        let joined = bytes.joined(place.parts)
         guard place.isDeflated else { return .bytes(joined) }
         return inflated(joined).map { .bytes($0) } ?? .damaged
     }

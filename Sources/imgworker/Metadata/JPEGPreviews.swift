@@ -34,26 +34,19 @@ struct JPEGPreviews {
     /// The ranges of the reduced images that an index lists. Its further kinds are other views, depths and gain maps.
     private static func pictures(in index: Range<Int>, of bytes: Span<UInt8>) -> [Range<Int>] {
         let file = bytes.extracting(index)
-        guard let header = ExifDirectory(file) else { return [] }
-        let order = header.order
-        guard let count = file.integer(at: header.first, bytes: 2, order) else { return [] }
-        for position in 0..<min(count, 64) {
-            let entry = header.first + 2 + 12 * position
-            guard file.integer(at: entry, bytes: 2, order) == 0xB002,
-                let length = file.integer(at: entry + 4, bytes: 4, order),
-                let list = file.integer(at: entry + 8, bytes: 4, order)
-            else { continue }
-            return (0..<min(length / 16, most)).compactMap { image in
-                let place = list + 16 * image
-                guard let attribute = file.integer(at: place, bytes: 4, order),
-                    (0x010001...0x010005).contains(attribute & 0xFF_FFFF),
-                    let size = file.integer(at: place + 4, bytes: 4, order),
-                    let start = file.integer(at: place + 8, bytes: 4, order),
-                    start > 0, size > 0, start <= file.count, size <= file.count - start
-                else { return nil }
-                return index.lowerBound + start..<index.lowerBound + start + size
-            }
+        guard let header = ExifDirectory(file), let entry = header.entry(0xB002, in: header.first, file),
+            let length = file.integer(at: entry + 4, bytes: 4, header.order),
+            let list = file.integer(at: entry + 8, bytes: 4, header.order)
+        else { return [] }
+        return (0..<min(length / 16, most)).compactMap { image in
+            let place = list + 16 * image
+            guard let attribute = file.integer(at: place, bytes: 4, header.order),
+                (0x010001...0x010005).contains(attribute & 0xFF_FFFF),
+                let size = file.integer(at: place + 4, bytes: 4, header.order),
+                let start = file.integer(at: place + 8, bytes: 4, header.order),
+                start > 0, size > 0, start <= file.count, size <= file.count - start
+            else { return nil }
+            return index.lowerBound + start..<index.lowerBound + start + size
         }
-        return []
     }
 }
