@@ -37,24 +37,14 @@ struct RowWriter: RowSink {
         if let colors { unsafe colors.apply(to: band.bytes) }
         if premultiplies { unsafe premultiply(band.bytes) }
         var words = unsafe band.bytes.bindMemory(to: UInt32.self)
-        let rowsBelow = stored.height - row - band.count
-        switch orientation {
-        case .upright:
-            unsafe try write(band.bytes, atRow: row)
-        case .mirrored:
-            for start in stride(from: 0, to: words.count, by: stored.width) {
-                var line = unsafe UnsafeMutableBufferPointer(rebasing: words[start..<start + stored.width])
-                unsafe line.reverse()
-            }
-            unsafe try write(band.bytes, atRow: row)
-        case .rotatedHalf:
-            unsafe words.reverse()
-            unsafe try write(band.bytes, atRow: rowsBelow)
-        case .flipped:
-            unsafe reverseRows(words, count: band.count)
-            unsafe try write(band.bytes, atRow: rowsBelow)
-        case .transposed, .rotatedRight, .transversed, .rotatedLeft:
+        if orientation.swapsSides {
             unsafe turn(words, count: band.count)
+        } else {
+            let mirrored = orientation.isMirrored
+            // This turns the band by 180°, which mirrors both.
+            if mirrored.rows { unsafe words.reverse() }
+            if mirrored.columns != mirrored.rows { unsafe reverseLines(words) }
+            unsafe try write(band.bytes, atRow: mirrored.rows ? stored.height - row - band.count : row)
         }
         row += band.count
     }
@@ -75,12 +65,10 @@ struct RowWriter: RowSink {
         unsafe try output.write(packed, at: offset + row * stored.stride(in: format))
     }
 
-    private func reverseRows(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {
-        for upper in 0..<count / 2 {
-            let lower = count - 1 - upper
-            for column in 0..<stored.width {
-                unsafe words.swapAt(upper * stored.width + column, lower * stored.width + column)
-            }
+    private func reverseLines(_ words: UnsafeMutableBufferPointer<UInt32>) {
+        for start in stride(from: 0, to: words.count, by: stored.width) {
+            var line = unsafe UnsafeMutableBufferPointer(rebasing: words[start..<start + stored.width])
+            unsafe line.reverse()
         }
     }
 
