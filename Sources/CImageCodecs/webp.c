@@ -49,13 +49,18 @@ static uint64_t lossless_bytes(uint64_t pixels) {
 
 uint64_t codec_webp_most_held_bytes(uint64_t pixels) { return lossless_bytes(pixels) + pixels; }
 
-codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header) {
+codec_status codec_webp_read_header(
+    const uint8_t *bytes, size_t length, codec_webp_state state, codec_header *header) {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
     if (status != VP8_STATUS_OK) return decoding_status(status);
+    // The extended header follows the RIFF header; its first byte holds the flags.
+    int has_exif = length > 20 && memcmp(bytes + 12, "VP8X", 4) == 0 && bytes[20] & EXIF_FLAG;
+    if (state == CODEC_WEBP_PART && (features.has_animation || has_exif)) return CODEC_UNSUPPORTED;
     header->width = (uint32_t)features.width;
     header->height = (uint32_t)features.height;
-    header->has_alpha = features.has_alpha;
+    // Missing rows are transparent.
+    header->has_alpha = features.has_alpha || state != CODEC_WEBP_WHOLE;
     // Lossless: all pixels. Lossy: a window of rows, and the whole alpha channel twice: as a lossless image of its own and
     // as the plane that is applied.
     uint64_t pixels = (uint64_t)header->width * header->height;
@@ -65,20 +70,6 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->can_scale = lossless || !features.has_alpha;
     if (features.has_animation) return CODEC_DAMAGED;
     return features.width == 0 || features.height == 0 ? CODEC_EMPTY : CODEC_OK;
-}
-
-codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header) {
-    WebPBitstreamFeatures features;
-    VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
-    if (status != VP8_STATUS_OK) return decoding_status(status);
-    if (features.has_animation) return CODEC_UNSUPPORTED;
-    // The extended header follows the RIFF header; its first byte holds the flags.
-    int is_extended = length > 20 && memcmp(bytes + 12, "VP8X", 4) == 0;
-    if (is_extended && bytes[20] & EXIF_FLAG) return CODEC_UNSUPPORTED;
-    codec_status result = codec_webp_read_header(bytes, length, header);
-    // Rows that are not decoded yet are transparent.
-    header->has_alpha = 1;
-    return result;
 }
 
 /// Configures the decoding of one bitstream into `pixels`, scaled down to `width` × `height` if it is larger.
@@ -104,24 +95,19 @@ static codec_status configure(
 }
 
 codec_status codec_webp_decode(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
-    WebPDecoderConfig config;
-    codec_status result = configure(&config, bytes, length, width, height, order, pixels);
-    if (result != CODEC_OK) return result;
-    // The bitstream of an animation's frame has no container.
-    if (memcmp(bytes, "RIFF", 4) == 0 && is_cut_off(bytes, length)) return CODEC_TRUNCATED;
-    VP8StatusCode status = WebPDecode(bytes, length, &config);
-    WebPFreeDecBuffer(&config.output);
-    return decoding_status(status);
-}
-
-codec_status codec_webp_decode_rows(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels,
-    int accepts_damage) {
+    const uint8_t *bytes, size_t length, codec_webp_state state, codec_order order, uint32_t width, uint32_t height,
+    uint8_t *pixels) {
     WebPDecoderConfig config;
     size_t stride = (size_t)width * 4;
     codec_status result = configure(&config, bytes, length, width, height, order, pixels);
     if (result != CODEC_OK) return result;
+    if (state == CODEC_WEBP_WHOLE) {
+        // The bitstream of an animation's frame has no container.
+        if (memcmp(bytes, "RIFF", 4) == 0 && is_cut_off(bytes, length)) return CODEC_TRUNCATED;
+        VP8StatusCode status = WebPDecode(bytes, length, &config);
+        WebPFreeDecBuffer(&config.output);
+        return decoding_status(status);
+    }
     WebPIDecoder *decoder = WebPIDecode(NULL, 0, &config);
     if (!decoder) return CODEC_NO_MEMORY;
     VP8StatusCode status = WebPIUpdate(decoder, bytes, length);
@@ -130,7 +116,7 @@ codec_status codec_webp_decode_rows(
     WebPIDelete(decoder);
     WebPFreeDecBuffer(&config.output);
     int is_sound = status == VP8_STATUS_OK || status == VP8_STATUS_SUSPENDED;
-    int is_accepted = accepts_damage && rows > 0 && decoding_status(status) != CODEC_NO_MEMORY;
+    int is_accepted = state == CODEC_WEBP_DAMAGED && rows > 0 && decoding_status(status) != CODEC_NO_MEMORY;
     if (!is_sound && !is_accepted) return decoding_status(status);
     if (rows <= 0) return CODEC_TRUNCATED;
     if ((uint32_t)rows < height) memset(pixels + (size_t)rows * stride, 0, (height - (size_t)rows) * stride);

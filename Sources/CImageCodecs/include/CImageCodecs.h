@@ -110,22 +110,27 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 // MARK: Reading WebP, which libwebp decodes as a whole.
 
-/// Reads the header of a WebP file, or of the bitstream of an animation's frame.
-codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header);
+/// What a WebP may lack.
+typedef enum {
+    CODEC_WEBP_WHOLE = 0,
+    /// The end of a file that is being downloaded.
+    CODEC_WEBP_PART,
+    /// Any rows after the first one.
+    CODEC_WEBP_DAMAGED,
+} codec_webp_state;
+
+/// Reads the header of a WebP file, or of the bitstream of an animation's frame. CODEC_UNSUPPORTED for a part of an
+/// animation, and of a file with EXIF data, which follows the pixels and may rotate them.
+codec_status codec_webp_read_header(
+    const uint8_t *bytes, size_t length, codec_webp_state state, codec_header *header);
 /// Returns an upper estimate of `held_bytes` for a frame of `pixels` pixels, of any kind.
 uint64_t codec_webp_most_held_bytes(uint64_t pixels);
-/// Reads the header of an incomplete file. CODEC_UNSUPPORTED for an animation, and for a file with EXIF data, which
-/// follows the pixels and may rotate them.
-codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header);
 /// Decodes a still image, or the bitstream of an animation's frame, into `pixels`: `height` rows of `width` pixels
-/// without padding. The size is the header's, or a smaller one if the header's `can_scale` is set.
+/// without padding. The size is the header's, or a smaller one if the header's `can_scale` is set. Rows that may be
+/// missing become transparent; an error if no row is available.
 codec_status codec_webp_decode(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
-/// Decodes the rows before missing data, of a file or the bitstream of an animation's frame; the others become transparent. If
-/// `accepts_damage`, so do those from damaged data on. An error if no row is available.
-codec_status codec_webp_decode_rows(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels,
-    int accepts_damage);
+    const uint8_t *bytes, size_t length, codec_webp_state state, codec_order order, uint32_t width, uint32_t height,
+    uint8_t *pixels);
 
 // MARK: Reading GIF, one frame at a time: create, start, read_rows until all rows are read, destroy.
 

@@ -14,12 +14,14 @@ struct WebPDecoder: ImageDecoder {
         self.source = source
         unsafe self.range = range ?? 0..<source.bytes.count
         var header = codec_header()
-        let read = source.isPart ? unsafe codec_webp_read_part_header : unsafe codec_webp_read_header
-        let status = unsafe read(source.start + self.range.lowerBound, self.range.count, &header)
+        let status = unsafe codec_webp_read_header(
+            source.start + self.range.lowerBound, self.range.count, Self.state(of: source), &header)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
-        // Missing rows are transparent.
-        if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
+    }
+
+    private static func state(of source: ImageSource) -> codec_webp_state {
+        source.toleratesDamage ? CODEC_WEBP_DAMAGED : source.isPart ? CODEC_WEBP_PART : CODEC_WEBP_WHOLE
     }
 
     var metadata: ImageMetadata { ImageMetadata(source, .webp, frameCount: header.frameCount) }
@@ -49,13 +51,9 @@ struct WebPDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
-        let (start, pixels) = unsafe (source.start + range.lowerBound, raster.bytes.start)
-        let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
-        let status =
-            source.isPart || source.toleratesDamage
-            ? unsafe codec_webp_decode_rows(
-                start, range.count, format.codecOrder, width, height, pixels, source.toleratesDamage ? 1 : 0)
-            : unsafe codec_webp_decode(start, range.count, format.codecOrder, width, height, pixels)
+        let status = unsafe codec_webp_decode(
+            source.start + range.lowerBound, range.count, Self.state(of: source), format.codecOrder,
+            UInt32(geometry.width), UInt32(geometry.height), raster.bytes.start)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         unsafe try sink.takeWhole(raster.bytes, geometry)
     }
