@@ -66,7 +66,9 @@ struct IconDecoder: ImageDecoder {
             }
             return try decoder.decode(format, at: full, into: &sink)
         }
-        let decoder = try PNGDecoder(ImageSource(from: image.start, of: source)) { _, _ in ImageMetadata() }
+        let file = unsafe ImageSource(
+            image.start..<source.bytes.count, of: source, toleratesDamage: source.toleratesDamage)
+        let decoder = try PNGDecoder(file) { _, _ in ImageMetadata() }
         try decoder.decode(format, at: full, into: &sink)
     }
 

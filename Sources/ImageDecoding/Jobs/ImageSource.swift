@@ -74,17 +74,9 @@ package final class ImageSource {
         (self.memory, whole) = (memory, nil)
     }
 
-    /// The bytes of `whole` from `start` on, which contain a file.
-    package init(from start: Int, of whole: ImageSource) {
-        (isPart, toleratesDamage, isReadAgain) = (false, whole.toleratesDamage, whole.isReadAgain)
-        unsafe bytes = UnsafeRawBufferPointer(rebasing: whole.bytes[start...])
-        mapping = nil
-        (memory, self.whole) = (whole.memory, whole)
-    }
-
     /// The bytes of `whole` in `range`, which contain a file.
-    package init(_ range: Range<Int>, of whole: ImageSource) {
-        (isPart, toleratesDamage, isReadAgain) = (false, false, true)
+    package init(_ range: Range<Int>, of whole: ImageSource, toleratesDamage: Bool = false) {
+        (isPart, self.toleratesDamage, isReadAgain) = (false, toleratesDamage, true)
         unsafe bytes = UnsafeRawBufferPointer(rebasing: whole.bytes[range])
         mapping = nil
         (memory, self.whole) = (whole.memory, whole)
