@@ -208,19 +208,6 @@ codec_status codec_png_reader_read_rows(
     return CODEC_OK;
 }
 
-codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete) {
-    *complete = 0;
-    if (setjmp(png_jmpbuf(reader->png))) {
-        if (reader->ran_out && all_rows_read(reader)) *complete = (uint32_t)reader->passes;
-        return reader->ran_out ? CODEC_OK : reading_status(reader);
-    }
-    for (int pass = 0; pass < reader->passes; pass++) {
-        for (uint32_t row = 0; row < reader->height; row++) png_read_row(reader->png, NULL, NULL);
-        ++*complete;
-    }
-    return CODEC_OK;
-}
-
 size_t codec_png_reader_position(const codec_png_reader *reader) {
     return reader->rows ? png_rows_position(reader->rows) : reader->position;
 }

@@ -80,8 +80,6 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
 /// filled with the nearest pixel to its left and above.
 codec_status codec_png_reader_read_rows(
     codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count, int spreads);
-/// Counts the complete passes, instead of reading rows.
-codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete);
 size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);

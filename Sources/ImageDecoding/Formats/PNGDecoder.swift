@@ -34,13 +34,20 @@ package struct PNGDecoder: ImageDecoder {
             throw WireError(.unsupportedFormat, "A PNG that is not interlaced cannot be decoded in parts.")
         }
         // Counts with a second reader, because a reader cannot go back.
-        let other = try PNGDecoder(source, readMetadata: readMetadata).reader
-        var complete: UInt32 = 0
-        try other.check(unsafe codec_png_reader_start(other.pointer, CODEC_RGBA))
-        try other.check(unsafe codec_png_reader_count_passes(other.pointer, &complete))
-        if complete == 0 { try other.check(CODEC_TRUNCATED) }
-        passes = Int(complete)
-        return Int(complete)
+        let other = try PNGDecoder(source, readMetadata: readMetadata)
+        try other.reader.check(unsafe codec_png_reader_start(other.reader.pointer, CODEC_RGBA))
+        let row = try PixelMemory(count: header.geometry.stride)
+        var complete = 0
+        do throws(WireError) {
+            while complete < header.passes {
+                for _ in 0..<header.geometry.height { unsafe try other.read(1, into: row.bytes) }
+                complete += 1
+            }
+        } catch {
+            guard error.code == .truncated, complete > 0 else { throw error }
+        }
+        passes = complete
+        return complete
     }
 
     package func workingBytes(at size: DecodedSize) -> Int {
