@@ -53,12 +53,7 @@ void filter_add(float *sum, const float *row, float weight, size_t pixels) {
     for (size_t i = 0; i < pixels * 4; i++) sum[i] += row[i] * weight;
 }
 
-static inline float clamped(float value, float most) { return value < 0 ? 0 : value > most ? most : value; }
-
-static inline pixel clamped_pixel(pixel value, float most) {
-    return (pixel){
-        clamped(value[0], most), clamped(value[1], most), clamped(value[2], most), clamped(value[3], most)};
-}
+static inline float clamped_number(float value, float most) { return value < 0 ? 0 : value > most ? most : value; }
 
 FOR_EACH_PROCESSOR
 void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha) {
@@ -75,10 +70,10 @@ void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha 
                 value *= (pixel){full, full, full, 1};
             } else {
                 if (value[3] > 255) value *= all(full);
-                most = clamped(value[3], 255);
+                most = clamped_number(value[3], 255);
             }
         }
-        pack(clamped_pixel(value, most), bytes);
+        pack(clamped(value, all(most)), bytes);
     }
 }
 
@@ -152,11 +147,11 @@ void filter_load_light(const uint8_t *bytes, float *row, size_t pixels, int prem
 void filter_store_light(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha) {
     need_light_tables();
     for (size_t i = 0; i < pixels; i++, row += 4, bytes += 4) {
-        float opacity = alpha == FILTER_OPAQUE ? 255 : clamped(row[3], 255);
+        float opacity = alpha == FILTER_OPAQUE ? 255 : clamped_number(row[3], 255);
         // Divides light by the unclamped alpha, so that overshoots cancel, and clamps afterwards.
         float full = alpha == FILTER_OPAQUE ? 1 : row[3] < 0.5f ? 0 : 255 / row[3];
         for (int channel = 0; channel < 3; channel++) {
-            float light = clamped(row[channel] * full, 255);
+            float light = clamped_number(row[channel] * full, 255);
             float value = byte_of_light[(int)(light * ((LIGHT_STEPS - 1) / 255.0f) + 0.5f)];
             if (alpha == FILTER_PREMULTIPLIED) value = value * opacity * (1.0f / 255) + 0.5f;
             bytes[channel] = (uint8_t)value;

@@ -20,6 +20,19 @@ static inline uint8_t over(uint8_t value, uint8_t under, uint8_t alpha) {
     return (uint8_t)(sum / 255);
 }
 
+typedef uint8_t four_pixels __attribute__((vector_size(16)));
+
+static inline int is_opaque(const uint8_t *bytes) {
+    four_pixels common = {0};
+    common = ~common;
+    for (size_t i = 0; i < block / 4; i++) {
+        four_pixels pixels;
+        memcpy(&pixels, bytes + 16 * i, sizeof pixels);
+        common &= pixels;
+    }
+    return (common[3] & common[7] & common[11] & common[15]) == 255;
+}
+
 static inline void composite(
     const uint8_t *restrict bytes, channels *restrict result, uint8_t red, uint8_t green, uint8_t blue) {
     for (size_t i = 0; i < block; i++) {
@@ -27,9 +40,7 @@ static inline void composite(
         result->green[i] = bytes[4 * i + 1];
         result->blue[i] = bytes[4 * i + 2];
     }
-    uint8_t opaque = 255;
-    for (size_t i = 0; i < block; i++) opaque &= bytes[4 * i + 3];
-    if (opaque == 255) return;
+    if (is_opaque(bytes)) return;
     for (size_t i = 0; i < block; i++) {
         uint8_t alpha = bytes[4 * i + 3];
         result->red[i] = over(result->red[i], red, alpha);
@@ -44,19 +55,6 @@ static inline const uint8_t *next_block(const uint8_t *bytes, size_t count, uint
     memset(rest, 255, 4 * block);
     memcpy(rest, bytes, 4 * count);
     return rest;
-}
-
-typedef uint8_t four_pixels __attribute__((vector_size(16)));
-
-static inline int is_opaque(const uint8_t *bytes) {
-    four_pixels common = {0};
-    common = ~common;
-    for (size_t i = 0; i < block / 4; i++) {
-        four_pixels pixels;
-        memcpy(&pixels, bytes + 16 * i, sizeof pixels);
-        common &= pixels;
-    }
-    return (common[3] & common[7] & common[11] & common[15]) == 255;
 }
 
 /// Leaves out the fourth byte of each pixel. `result` may be the same memory or precede it, and has room for four bytes more, because

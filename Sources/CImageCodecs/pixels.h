@@ -30,4 +30,13 @@ static inline pixel multiplied(pixel value) {
     return value;
 }
 
+/// Clamps a pixel to 0 … `most`.
+static inline pixel clamped(pixel value, pixel most) {
+    // Comparisons give masks of ones.
+    whole_pixel above = value > most;
+    value = (pixel)(((whole_pixel)most & above) | ((whole_pixel)value & ~above));
+    whole_pixel positive = value > all(0);
+    return (pixel)((whole_pixel)value & positive);
+}
+
 #endif

@@ -9,14 +9,6 @@
 /// The same channel position of four neighbouring lines: what one pass filters at once.
 typedef float lines __attribute__((vector_size(64), aligned(64)));
 
-static inline pixel clamped(pixel value, pixel most) {
-    // Comparisons give masks of ones.
-    whole_pixel above = value > most;
-    value = (pixel)(((whole_pixel)most & above) | ((whole_pixel)value & ~above));
-    whole_pixel positive = value > all(0);
-    return (pixel)((whole_pixel)value & positive);
-}
-
 static inline pixel divided(pixel value) {
     float alpha = value[3];
     value *= all(alpha > 0 ? 255 / alpha : 0);
