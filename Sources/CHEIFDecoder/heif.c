@@ -225,30 +225,19 @@ static int find_planes(codec_heif_reader *reader) {
     int is_narrow = chroma == heif_chroma_420 || chroma == heif_chroma_422, is_low = chroma == heif_chroma_420;
     uint32_t columns = is_narrow ? (width + 1) / 2 : width, rows = is_low ? (height + 1) / 2 : height;
     codec_plane *colors = planes->colors;
-    switch (heif_image_get_colorspace(image)) {
-    case heif_colorspace_monochrome:
-        planes->count = 1;
-        if (!find_plane(image, heif_channel_Y, width, height, &colors[0])) return 0;
-        break;
-    case heif_colorspace_YCbCr:
-        planes->count = 3;
-        if (!find_plane(image, heif_channel_Y, width, height, &colors[0]) ||
-            !find_plane(image, heif_channel_Cb, columns, rows, &colors[1]) ||
-            !find_plane(image, heif_channel_Cr, columns, rows, &colors[2]) || colors[1].depth != colors[0].depth ||
-            colors[2].depth != colors[0].depth)
-            return 0;
-        break;
-    case heif_colorspace_RGB:
-        // Of an overlay, libheif makes red, green and blue.
-        planes->count = 3;
-        planes->matrix = 0;
-        planes->is_full_range = 1;
-        if (chroma != heif_chroma_444 || !find_plane(image, heif_channel_G, width, height, &colors[0]) ||
-            !find_plane(image, heif_channel_B, width, height, &colors[1]) ||
-            !find_plane(image, heif_channel_R, width, height, &colors[2]))
-            return 0;
-        break;
-    default: return 0;
+    static const enum heif_channel yuv[] = {heif_channel_Y, heif_channel_Cb, heif_channel_Cr};
+    static const enum heif_channel gbr[] = {heif_channel_G, heif_channel_B, heif_channel_R};
+    enum heif_colorspace space = heif_image_get_colorspace(image);
+    // Of an overlay, libheif makes red, green and blue.
+    int is_rgb = space == heif_colorspace_RGB && chroma == heif_chroma_444;
+    if (!is_rgb && space != heif_colorspace_YCbCr && space != heif_colorspace_monochrome) return 0;
+    if (is_rgb) planes->matrix = 0;
+    if (is_rgb) planes->is_full_range = 1;
+    planes->count = space == heif_colorspace_monochrome ? 1 : 3;
+    for (int i = 0; i < planes->count; i++) {
+        enum heif_channel channel = is_rgb ? gbr[i] : yuv[i];
+        if (!find_plane(image, channel, i > 0 ? columns : width, i > 0 ? rows : height, &colors[i])) return 0;
+        if (!is_rgb && colors[i].depth != colors[0].depth) return 0;
     }
     // Chroma of subsampled images is interpolated; that of others has the same size as luma.
     if (planes->count == 3 && !is_narrow) colors[1].width = colors[2].width = width;
