@@ -92,30 +92,24 @@ codec_status codec_color_create(
     if (!color) return CODEC_NO_MEMORY;
     color->space = space;
     color->order = order;
+    codec_status status = CODEC_OK;
+    int same = 0;
     if (bytes && space == CODEC_SPACE_RGB && codec_light_is_described(bytes, length)) {
         color->light = codec_light_create(bytes);
-        if (!color->light) {
-            free(color);
-            return CODEC_NO_MEMORY;
-        }
+        if (!color->light) status = CODEC_NO_MEMORY;
     } else if (bytes) {
         cmsHPROFILE profile = length <= UINT32_MAX ? cmsOpenProfileFromMem(bytes, (cmsUInt32Number)length) : NULL;
         if (profile) {
             color->transform = create_transform(profile, space, order);
             cmsCloseProfile(profile);
         }
-        if (!color->transform) {
-            free(color);
-            return CODEC_DAMAGED;
-        }
-        int same = space == CODEC_SPACE_GRAY ? fill_shades(color) : space == CODEC_SPACE_RGB && is_identity(color->transform);
-        if (same) {
-            codec_color_destroy(color);
-            return CODEC_OK;
-        }
+        if (!color->transform) status = CODEC_DAMAGED;
+        else if (space == CODEC_SPACE_GRAY) same = fill_shades(color);
+        else if (space == CODEC_SPACE_RGB) same = is_identity(color->transform);
     }
-    *result = color;
-    return CODEC_OK;
+    if (status == CODEC_OK && !same) *result = color;
+    else codec_color_destroy(color);
+    return status;
 }
 
 static void convert_ink(uint8_t *pixels, size_t count, int red) {

@@ -98,16 +98,11 @@ static inline __attribute__((always_inline)) int undo(uint8_t kind, filtered_row
 FOR_EACH_PROCESSOR
 int png_undo_filter(
     const uint8_t *row, const uint8_t *above, uint8_t *result, size_t pixels, int channels, codec_order order) {
-    filtered_row work = {row + 1, above, result, pixels, channels, order};
     // Constant arguments, so that each combination is compiled to loops of its own.
-    if (channels == 4) {
-        work.channels = 4;
-        if (order == CODEC_BGRA) return work.order = CODEC_BGRA, undo(*row, work);
-        return work.order = CODEC_RGBA, undo(*row, work);
-    }
-    work.channels = 3;
-    if (order == CODEC_BGRA) return work.order = CODEC_BGRA, undo(*row, work);
-    return work.order = CODEC_RGBA, undo(*row, work);
+#define UNDO(channels, order) undo(*row, (filtered_row){row + 1, above, result, pixels, channels, order})
+    if (channels == 4) return order == CODEC_BGRA ? UNDO(4, CODEC_BGRA) : UNDO(4, CODEC_RGBA);
+    return order == CODEC_BGRA ? UNDO(3, CODEC_BGRA) : UNDO(3, CODEC_RGBA);
+#undef UNDO
 }
 
 /// The number of bytes added at once, in several lanes.
