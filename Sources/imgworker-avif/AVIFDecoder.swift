@@ -168,12 +168,11 @@ extension DecodeProgram {
         .avif,
         unsafe ImageCodec(
             .avif, library: codec_avif_version(), orientation: "irot, imir", hasFrames: true,
-            details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+            details: { $0.withSpan { ItemFile($0).details($0) } },
             previews: { AVIFDecoder.previews($0, of: $1, $2) }
         ) {
             (source, job) throws(WireError) in
             // libavif decides whether a file is a sequence.
-            let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
-            return ImageCodec.Opened(decoder, decoder.animation)
+            return try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
         }, samples: [smallAVIF], prepare: { codec_silence() })
 }

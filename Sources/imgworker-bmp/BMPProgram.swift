@@ -8,7 +8,7 @@ extension DecodeProgram {
         .bmp,
         codec(.bmp, BMPReader.init(_:isWhole:)),
         unsafe ImageCodec(.ico, library: library, orientation: "none") { (source, _) throws(WireError) in
-            ImageCodec.Opened(try IconDecoder(source))
+            try IconDecoder(source)
         },
         codec(.pnm, PNMReader.init(_:isWhole:)), codec(.qoi, QOIReader.init(_:isWhole:)),
         codec(.tga, TGAReader.init(_:isWhole:)), samples: samples)
@@ -19,7 +19,7 @@ extension DecodeProgram {
         _ format: ImageFormat, _ open: @escaping @Sendable (Span<UInt8>, Bool) throws(WireError) -> Reader
     ) -> ImageCodec {
         unsafe ImageCodec(format, library: library, orientation: "none") { (source, _) throws(WireError) in
-            ImageCodec.Opened(try RowDecoder(source, format, open: open))
+            try RowDecoder(source, format, open: open)
         }
     }
 

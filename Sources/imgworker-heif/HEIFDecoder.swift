@@ -43,10 +43,10 @@ extension DecodeProgram {
         .heif,
         unsafe ImageCodec(
             .heif, library: codec_heif_version(), orientation: "irot, imir",
-            details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+            details: { $0.withSpan { ItemFile($0).details($0) } },
             previews: { source, _, offer in HEIFDecoder.previews(source, offer) }
         ) {
             (source, _) throws(WireError) in
-            ImageCodec.Opened(try HEIFDecoder(source))
+            try HEIFDecoder(source)
         }, samples: [smallHEIF], prepare: { codec_silence() })
 }

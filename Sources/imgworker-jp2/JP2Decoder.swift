@@ -117,6 +117,6 @@ extension DecodeProgram {
         .jp2,
         unsafe ImageCodec(.jp2, library: codec_jp2_version(), orientation: "none") {
             (source, _) throws(WireError) in
-            ImageCodec.Opened(try JP2Decoder(source))
+            try JP2Decoder(source)
         }, samples: [smallJP2], prepare: { codec_silence() })
 }

@@ -66,7 +66,6 @@ extension DecodeProgram {
         .jxl,
         unsafe ImageCodec(.jxl, library: codec_jxl_version(), orientation: "its own", hasFrames: true) {
             (source, job) throws(WireError) in
-            let decoder = try JXLDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
-            return ImageCodec.Opened(decoder, decoder.animation)
+            try JXLDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
         }, samples: [smallJXL], prepare: { codec_silence() })
 }

@@ -56,7 +56,7 @@ extension DecodeProgram {
         .svg,
         unsafe ImageCodec(.svg, library: codec_svg_version(), orientation: "none") {
             (source, job) throws(WireError) in
-            ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
+            try SVGDecoder(source, mostPixels: job.maxSourcePixels)
         }, samples: [Array(smallSVG.utf8)], policy: .svg,
         prepare: {
             codec_silence()

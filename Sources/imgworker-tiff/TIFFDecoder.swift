@@ -34,7 +34,7 @@ extension DecodeProgram {
         .tiff,
         unsafe ImageCodec(.tiff, library: codec_tiff_version(), orientation: "Orientation") {
             (source, _) throws(WireError) in
-            ImageCodec.Opened(try TIFFDecoder(source))
+            try TIFFDecoder(source)
         }, samples: [smallTIFF])
 
     /// A TIFF of 2 × 2 gray pixels without compression.

@@ -12,7 +12,7 @@ extension DecodeProgram {
             .jpeg, library: codec_jpeg_version(), hasParts: true, details: ImageDetails.plain(.jpeg),
             previews: { source, _, offer in JPEGPreviews(source).open(offer) }
         ) { (source, _) throws(WireError) in
-            ImageCodec.Opened(try JPEGDecoder(source))
+            try JPEGDecoder(source)
         },
         unsafe ImageCodec(
             .png, library: codec_png_version(), hasFrames: true, hasParts: true, details: ImageDetails.plain(.png)
@@ -32,23 +32,25 @@ extension ImageCodec {
     /// Opens a decoder of the frames that `job` requests of an animation, or of a still image: a PNG or WebP.
     fileprivate static func openPlain(
         _ format: ImageFormat, _ source: ImageSource, _ job: DecodeJob
-    ) throws(WireError) -> Opened {
+    ) throws(WireError) -> any ImageDecoder {
         let animation = source.animation(format)
         guard animation == nil || !source.isPart else {
             throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
         }
         if animation != nil { try Animation.check(job.transform.frames, of: animation, format) }
         if format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
-            return Opened(try GIFFrameDecoder(source, frame), animation)
+            return try GIFFrameDecoder(source, frame, of: animation)
         }
         if let animation, !animation.frames.isEmpty {
-            let decoder = try AnimationDecoder(
+            return try AnimationDecoder(
                 animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels)
-            return Opened(decoder, animation)
         }
         // The still image that precedes the frames of a PNG can be shown without them. A GIF without frames has a
         // fault.
         if let fault = animation?.fault, format != .png { throw WireError(fault, format: format) }
-        return Opened(format == .png ? try PNGDecoder(source) : try WebPDecoder(source), animation)
+        if format != .png { return try WebPDecoder(source) }
+        var still = try PNGDecoder(source)
+        still.animation = animation
+        return still
     }
 }

@@ -3,22 +3,12 @@ package import WorkerProtocol
 
 /// A supported format: an entry in the table of the program that decodes it.
 package struct ImageCodec: Sendable {
-    package struct Opened {
-        let decoder: any ImageDecoder
-        let animation: Animation?
-
-        /// An image that `decoder` decodes: the frames of `animation`, or a still one.
-        package init(_ decoder: any ImageDecoder, _ animation: Animation? = nil) {
-            (self.decoder, self.animation) = (decoder, animation)
-        }
-    }
-
     /// The format, recognized by the first bytes of a file.
     package let format: ImageFormat
     /// Opens a decoder of the frames that a job requests, and reads the header.
-    let open: @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
+    let open: @Sendable (ImageSource, DecodeJob) throws(WireError) -> any ImageDecoder
     /// Reads properties of a file that decoding does not need.
-    let details: @Sendable (ImageSource, any ImageDecoder) -> ImageDetails
+    let details: @Sendable (ImageSource) -> ImageDetails
     /// Opens the previews in a file, one after the other.
     let previews: @Sendable (ImageSource, any ImageDecoder, _ offer: (any ImageDecoder) -> Void) -> Void
     /// The library's name and version.
@@ -34,11 +24,11 @@ package struct ImageCodec: Sendable {
     package init(
         _ format: ImageFormat, library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false,
         hasParts: Bool = false,
-        details: @escaping @Sendable (ImageSource, any ImageDecoder) -> ImageDetails = { _, _ in ImageDetails() },
+        details: @escaping @Sendable (ImageSource) -> ImageDetails = { _ in ImageDetails() },
         previews: @escaping @Sendable (ImageSource, any ImageDecoder, (any ImageDecoder) -> Void) -> Void = {
             _, _, _ in
         },
-        open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
+        open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> any ImageDecoder
     ) {
         (self.format, self.open, self.details, self.previews) = (format, open, details, previews)
         self.library = unsafe String(cString: library)

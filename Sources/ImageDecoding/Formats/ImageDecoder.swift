@@ -8,6 +8,8 @@ package protocol ImageDecoder {
     var header: StoredHeader { get }
     /// The file's metadata; by default none.
     var metadata: ImageMetadata { get }
+    /// The frames of an animation; by default nil, for a still image.
+    var animation: Animation? { get }
     /// Whether rows are decoded one after the other, so that an image can be scaled down without holding it.
     var streams: Bool { get }
     /// Whether only the rows of `DecodedSize.rows` reach the sink; else all do.
@@ -39,6 +41,7 @@ package protocol ImageDecoder {
 
 extension ImageDecoder {
     package var metadata: ImageMetadata { ImageMetadata() }
+    package var animation: Animation? { nil }
     package var streams: Bool { false }
     package var skipsRows: Bool { false }
     package var renders: Bool { false }

@@ -4,6 +4,8 @@ package import IPCProtocol
 /// Decodes still PNG: plain images with zlib, all others with libpng. Icons contain such files, too.
 package struct PNGDecoder: ImageDecoder {
     package let header: StoredHeader
+    /// The frames that follow the image and cannot be decoded.
+    package var animation: Animation?
 
     private let reader: CodecReader
     private let readMetadata: (ImageSource, Int) -> ImageMetadata

@@ -9,16 +9,16 @@ struct DescribedImage {
     /// Reads the header of `source`. Of the formats, only JPEG can be described by a part of the file: its metadata
     /// precede the pixels.
     init(_ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]) throws(WireError) {
-        let (codec, opened) = try EncodedImage.open(source, for: job, codecs)
-        guard !source.isPart || codec?.format == .jpeg else {
+        let opened = try EncodedImage.open(source, for: job, codecs)
+        guard !source.isPart || opened.codec?.format == .jpeg else {
             throw WireError(.unsupportedFormat, "The header of such a file is not complete before its end.")
         }
         let metadata = opened.decoder.metadata
         let shown = metadata.orientation.turned(opened.decoder.header.geometry)
         var header = ImageHeader(
-            format: codec?.format ?? .pixels, geometry: shown,
-            frameCount: opened.animation?.count ?? metadata.frameCount)
-        let description = ImageDescription(source, codec, opened)
+            format: opened.codec?.format ?? .pixels, geometry: shown,
+            frameCount: opened.decoder.animation?.count ?? metadata.frameCount)
+        let description = ImageDescription(source, opened)
         header.facts = description.facts
         blocks = description.bytes(of: job.transform.metadata)
         plan = DecodePlan(

@@ -5,11 +5,11 @@ import WorkerProtocol
 
 struct OpenedImage {
     /// Nil for stored pixels.
-    fileprivate let codec: ImageCodec?
-    fileprivate let image: ImageCodec.Opened
+    let codec: ImageCodec?
+    let decoder: any ImageDecoder
 
     fileprivate func goesOn(with job: DecodeJob) -> Bool {
-        image.decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
+        decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
     }
 }
 
@@ -95,14 +95,14 @@ struct EncodedImage {
         self.attempt = acceptsDamage ? attempt : nil
         let (source, job) = (attempt.source, attempt.job)
         let begun = Instant.now
-        let (codec, opened) =
-            if let earlier, earlier.goesOn(with: job) { (earlier.codec, earlier.image) } else {
+        let opened =
+            if let earlier, earlier.goesOn(with: job) { earlier } else {
                 try Self.open(source, for: job, attempt.codecs)
             }
-        self.opened = !acceptsDamage && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
-        let format = codec?.format ?? .pixels
-        let animation = opened.animation
+        self.opened = !acceptsDamage && job.transform.frames.isRange ? opened : nil
+        let format = opened.codec?.format ?? .pixels
         var decoder = opened.decoder
+        let animation = decoder.animation
         timing = job.transform.frames.hasTiming ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try stored.check(atMost: max(job.maxPixels, job.maxSourcePixels))
@@ -115,7 +115,7 @@ struct EncodedImage {
         if job.transform.metadata.isEmpty {
             blocks = []
         } else {
-            let description = ImageDescription(source, codec, opened)
+            let description = ImageDescription(source, opened)
             header.facts = description.facts
             blocks = description.bytes(of: job.transform.metadata)
         }
@@ -125,8 +125,8 @@ struct EncodedImage {
             try Animation.check(isFirst ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
         }
         let plan = try job.transform.checkedPlan(for: header, as: job.encoding)
-        if job.transform.prefersPreview, animation == nil, !source.isPart, !source.toleratesDamage, let codec,
-            let preview = Self.preview(source, codec, decoder, by: plan, orientation)
+        if job.transform.prefersPreview, animation == nil, !source.isPart, !source.toleratesDamage,
+            let preview = Self.preview(source, opened, by: plan, orientation)
         {
             var own = attempt
             own.job.transform.prefersPreview = false
@@ -201,10 +201,10 @@ struct EncodedImage {
 
     /// Opens the smallest preview of an image that is at least as large as the result; nil without one.
     private static func preview(
-        _ source: ImageSource, _ codec: ImageCodec, _ image: any ImageDecoder, by plan: Transform.Plan,
-        _ orientation: Orientation
+        _ source: ImageSource, _ opened: OpenedImage, by plan: Transform.Plan, _ orientation: Orientation
     ) -> PreviewDecoder? {
-        if plan.isIdentity { return nil }
+        guard let codec = opened.codec, !plan.isIdentity else { return nil }
+        let image = opened.decoder
         let (full, result) = (image.header.geometry, orientation.turned(plan.scaled))
         let swaps = orientation.swapsSides
         // The sides of the part of the stored image that is scaled.
@@ -229,13 +229,13 @@ struct EncodedImage {
     /// pixels.
     static func open(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
-    ) throws(WireError) -> (ImageCodec?, ImageCodec.Opened) {
-        if let pixels = job.pixels { return (nil, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
+    ) throws(WireError) -> OpenedImage {
+        if let pixels = job.pixels { return OpenedImage(codec: nil, decoder: try PixelsDecoder(source, pixels)) }
         let codec = unsafe try codecs.sniffing(source.bytes.prefix(ImageFormat.sniffedBytes))
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
         }
-        return (codec, try codec.open(source, job))
+        return OpenedImage(codec: codec, decoder: try codec.open(source, job))
     }
 
     /// The decoder with which a job for the next frames may go on, once these are decoded, if it holds at most

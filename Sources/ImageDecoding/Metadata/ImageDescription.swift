@@ -6,18 +6,18 @@ struct ImageDescription {
     private(set) var facts: ImageFacts
     private var blocks: [MetadataKind: MetadataBlock] = [:]
 
-    /// Gathers the facts of an image whose header is read. `codec` is nil for stored pixels.
-    init(_ source: ImageSource, _ codec: ImageCodec?, _ opened: ImageCodec.Opened) {
-        let (metadata, details) = (opened.decoder.metadata, codec?.details(source, opened.decoder) ?? ImageDetails())
+    /// Gathers the facts of an image whose header is read.
+    init(_ source: ImageSource, _ opened: OpenedImage) {
+        let (metadata, details) = (opened.decoder.metadata, opened.codec?.details(source) ?? ImageDetails())
         blocks[.exif] = details.exif
         blocks[.xmp] = details.xmp
         if case .bytes(let profile) = metadata.profile { blocks[.icc] = MetadataBlock(profile) }
         facts = ImageFacts()
         facts.orientation = metadata.orientation.rawValue
-        facts.bitDepth = codec == nil ? 8 : details.bitDepth
+        facts.bitDepth = opened.codec == nil ? 8 : details.bitDepth
         facts.density = details.density ?? details.exif?.bytes.flatMap { ExifDirectory($0.span)?.density(in: $0.span) }
         facts.hasAlpha = opened.decoder.header.hasAlpha
-        if let animation = opened.animation, animation.count > 1 { facts.loops = animation.loops }
+        if let animation = opened.decoder.animation, animation.count > 1 { facts.loops = animation.loops }
         if case .bytes(let profile) = metadata.profile { facts.profile = ColorProfile.name(of: profile) }
         for (kind, block) in blocks { facts.metadata[kind] = block.length }
     }

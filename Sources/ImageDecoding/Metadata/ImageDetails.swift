@@ -22,8 +22,6 @@ package struct MetadataBlock: Equatable {
         length = bytes.count
         self.bytes = bytes.count <= MetadataKind.longest ? bytes : nil
     }
-
-    package init(tooLong length: Int) { (self.length, bytes) = (length, nil) }
 }
 
 /// Properties of a file that decoding does not need.

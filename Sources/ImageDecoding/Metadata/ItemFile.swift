@@ -38,7 +38,7 @@ package struct ItemFile {
             {
                 details.exif = MetadataBlock(Array(item[(4 + skipped)...]))
             } else if block.bytes == nil {
-                details.exif = MetadataBlock(tooLong: block.length)
+                details.exif = block
             }
         }
         return details

@@ -8,7 +8,7 @@ final class AnimationDecoder: ImageDecoder {
 
     private let source: ImageSource
     private let format: ImageFormat
-    private let animation: Animation
+    private let found: Animation
     private let isInterlaced: Bool
     /// The frames that it may decode: those of a range, and all that follow.
     private let composed: ArraySlice<Animation.Frame>
@@ -26,7 +26,7 @@ final class AnimationDecoder: ImageDecoder {
         _ animation: Animation, of source: ImageSource, _ format: ImageFormat, _ selection: FrameSelection,
         mostPixels: Int
     ) throws(WireError) {
-        (self.source, self.format, self.animation) = (source, format, animation)
+        (self.source, self.format, found) = (source, format, animation)
         guard animation.width > 0, animation.height > 0 else { throw WireError(CODEC_EMPTY, format: format) }
         var header = codec_header()
         (header.width, header.height) = (UInt32(clamping: animation.width), UInt32(clamping: animation.height))
@@ -60,23 +60,24 @@ final class AnimationDecoder: ImageDecoder {
     /// The work of decoding and composing frames, which also those take that are not returned. No sum of 65,535 terms
     /// overflows.
     private func pixels(of frames: Range<Int>) -> Int {
-        animation.frames[frames].reduce(0) { $0 + max(header.geometry.pixels, $1.encodedPixels) }
+        found.frames[frames].reduce(0) { $0 + max(header.geometry.pixels, $1.encodedPixels) }
     }
 
     func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool {
-        let indices = frames.indices(of: animation.frames.count)
-        return frames.isRange && animation.fault == nil && !indices.isEmpty
+        let indices = frames.indices(of: found.frames.count)
+        return frames.isRange && found.fault == nil && !indices.isEmpty
             && (next, wanted) == (indices.lowerBound, indices.lowerBound)
             && pixels(of: indices) <= mostPixels
     }
 
-    var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: animation.count) }
+    var animation: Animation? { found }
+    var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: found.count) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         let canvas = header.geometry
         let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1
         let frames = composed.lazy.map(workingBytes(of:)).max() ?? 0
-        let notes = animation.frames.count * MemoryLayout<Animation.Frame>.stride
+        let notes = found.frames.count * MemoryLayout<Animation.Frame>.stride
         return canvases * canvas.bytes + RowBand.bytes(of: canvas) + frames + 2 * notes
     }
 
@@ -92,7 +93,7 @@ final class AnimationDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         var composer = if let composer { composer } else { try FrameComposer(header.geometry) }
         while next <= wanted {
-            let frame = animation.frames[next]
+            let frame = found.frames[next]
             try composer.begin(frame)
             if let size = frame.size {
                 do throws(WireError) { try draw(frame, size, format, onto: &composer) } catch {
@@ -115,7 +116,7 @@ final class AnimationDecoder: ImageDecoder {
             switch format {
             case .gif: try GIFFrameDecoder(source, frame)
             case .webp: try WebPDecoder(source, at: frame.data)
-            default: try PNGDecoder(try PNGFrame.file(of: frame, animation, in: source))
+            default: try PNGDecoder(try PNGFrame.file(of: frame, found, in: source))
             }
         guard decoder.header.geometry == size else {
             throw WireError(CODEC_DAMAGED, format: format, message: "a frame's size differs from its declared size")

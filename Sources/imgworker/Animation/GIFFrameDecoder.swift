@@ -5,18 +5,20 @@ import ImageDecoding
 /// Decodes the visible part of one frame of a GIF with giflib.
 struct GIFFrameDecoder: ImageDecoder {
     let header: StoredHeader
+    let animation: Animation?
 
     private let source: ImageSource
     private let frame: codec_gif_frame
 
-    /// Creates a decoder of `frame` without reading its pixels. Throws `too-many-pixels` if the frame's area is empty.
-    init(_ source: ImageSource, _ frame: Animation.Frame) throws(WireError) {
+    /// Creates a decoder of `frame`, which stands for `animation` unless that is nil, without reading its pixels. Throws
+    /// `too-many-pixels` if the frame's area is empty.
+    init(_ source: ImageSource, _ frame: Animation.Frame, of animation: Animation? = nil) throws(WireError) {
         var header = codec_header()
         (header.width, header.height) = (UInt32(frame.width), UInt32(frame.height))
         let flags = source.withSpan { $0.integer(at: frame.data.lowerBound + 9, bytes: 1, .little) } ?? 0
         (header.has_alpha, header.passes) = (1, flags & 0x40 == 0 ? 1 : 4)
         self.header = try StoredHeader(header)
-        self.source = source
+        (self.source, self.animation) = (source, animation)
         self.frame = codec_gif_frame(
             position: frame.data.lowerBound, width: header.width, height: header.height,
             transparent: frame.transparentIndex.map(Int32.init) ?? -1)

@@ -42,8 +42,8 @@ extension ColorProfile {
 }
 
 extension ImageDetails {
-    static func plain(_ format: ImageFormat) -> @Sendable (ImageSource, any ImageDecoder) -> ImageDetails {
-        { source, _ in source.withSpan { ImageDetails(format, $0) } }
+    static func plain(_ format: ImageFormat) -> @Sendable (ImageSource) -> ImageDetails {
+        { $0.withSpan { ImageDetails(format, $0) } }
     }
 
     private init(_ format: ImageFormat, _ bytes: Span<UInt8>) {
