@@ -286,7 +286,7 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     if (base->profile_length > 0) base->profile = reader->profile;
     header->width = info->xsize;
     header->height = info->ysize;
-    header->frames = reader->count;
+    if (info->have_animation) header->frames = reader->count;
     header->has_alpha = info->alpha_bits > 0;
     int is_gray = info->num_color_channels == 1 && codec_profile_is_gray(base->profile, base->profile_length);
     if (is_gray) header->space = CODEC_SPACE_GRAY;

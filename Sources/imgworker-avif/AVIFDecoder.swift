@@ -63,7 +63,7 @@ struct AVIFDecoder: ImageDecoder {
             reader.pointer, UInt32(clamping: work.frames), UInt32(work.layout.sampleBytes),
             UInt32(work.layout.chromaOfFour))
         self.header = try StoredHeader(header)
-        metadata = reader.metadata(frameCount: self.header.frameCount)
+        metadata = reader.metadata
     }
 
     /// Opens each thumbnail as the image of a copy of the file. Files above `mostCopied` bytes have none.

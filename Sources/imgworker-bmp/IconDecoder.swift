@@ -68,7 +68,7 @@ struct IconDecoder: ImageDecoder {
         }
         let file = unsafe ImageSource(
             image.start..<source.bytes.count, of: source, toleratesDamage: source.toleratesDamage)
-        let decoder = try PNGDecoder(file) { _, _ in ImageMetadata() }
+        let decoder = try PNGDecoder(file) { _ in ImageMetadata() }
         try decoder.decode(format, at: full, into: &sink)
     }
 

@@ -20,7 +20,7 @@ struct HEIFDecoder: ImageDecoder {
         }
         self.header = try StoredHeader(header)
         // libheif turns and mirrors the image itself; the standard excludes the orientation of EXIF.
-        metadata = reader.metadata()
+        metadata = reader.metadata
     }
 
     /// Opens the thumbnails, up to the first that cannot be opened.

@@ -27,7 +27,7 @@ struct JXLDecoder: ImageDecoder {
             let need = "\(pixels) pixels of all layers to be decoded; \(mostPixels) are allowed"
             throw WireError(.tooManyPixels, "The image takes \(need).")
         }
-        metadata = reader.metadata(frameCount: animation == nil ? 1 : header.frameCount)
+        metadata = reader.metadata
         try reader.check(unsafe codec_jxl_reader_select(reader.pointer, UInt32(wanted.lowerBound)))
     }
 

@@ -18,7 +18,7 @@ struct TIFFDecoder: ImageDecoder {
         // Missing strips and tiles are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
-        metadata = reader.metadata()
+        metadata = reader.metadata
     }
 
     var streams: Bool { true }

@@ -61,13 +61,12 @@ package struct CodecReader {
     }
 
     /// The metadata that the codec has found with the header.
-    package func metadata(frameCount: Int = 1) -> ImageMetadata {
+    package var metadata: ImageMetadata {
         let found = unsafe codec_notes(UnsafeRawPointer(pointer))!
         return unsafe ImageMetadata(
             orientation: Orientation(rawValue: Int(found.pointee.orientation)) ?? .upright,
             profile: ColorProfile(
-                UnsafeBufferPointer(start: found.pointee.profile, count: found.pointee.profile_length)),
-            frameCount: frameCount)
+                UnsafeBufferPointer(start: found.pointee.profile, count: found.pointee.profile_length)))
     }
 
     package func decodeRows(

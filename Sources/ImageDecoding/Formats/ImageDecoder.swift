@@ -50,6 +50,8 @@ extension ImageDecoder {
     package func workingBytes(at _: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
     package func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool { false }
 
+    var frameCount: Int { animation?.count ?? header.frameCount }
+
     package func findStage() throws(WireError) -> Int {
         throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")
     }

@@ -8,12 +8,12 @@ package struct PNGDecoder: ImageDecoder {
     package var animation: Animation?
 
     private let reader: CodecReader
-    private let readMetadata: (ImageSource, Int) -> ImageMetadata
+    private let readMetadata: (ImageSource) -> ImageMetadata
     /// The number of complete passes of an incomplete file.
     private var passes: Int?
 
-    /// Reads the header of `source`, whose metadata `readMetadata` reads; it is given the number of frames.
-    package init(_ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata) throws(WireError) {
+    /// Reads the header of `source`, whose metadata `readMetadata` reads.
+    package init(_ source: ImageSource, readMetadata: @escaping (ImageSource) -> ImageMetadata) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy)
         self.readMetadata = readMetadata
@@ -26,7 +26,7 @@ package struct PNGDecoder: ImageDecoder {
     }
 
     private var source: ImageSource { reader.source }
-    package var metadata: ImageMetadata { readMetadata(source, header.frameCount) }
+    package var metadata: ImageMetadata { readMetadata(source) }
     // A pass adds pixels between those of the passes before.
     package var streams: Bool { header.passes == 1 }
     package var skipsRows: Bool { header.passes == 1 && !source.toleratesDamage }

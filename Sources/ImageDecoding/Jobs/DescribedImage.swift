@@ -17,7 +17,7 @@ struct DescribedImage {
         let shown = metadata.orientation.turned(opened.decoder.header.geometry)
         var header = ImageHeader(
             format: opened.codec?.format ?? .pixels, geometry: shown,
-            frameCount: opened.decoder.animation?.count ?? metadata.frameCount)
+            frameCount: opened.decoder.frameCount)
         let description = ImageDescription(source, opened)
         header.facts = description.facts
         blocks = description.bytes(of: job.transform.metadata)

@@ -110,8 +110,7 @@ struct EncodedImage {
         let orientation = metadata.orientation
         var profile = metadata.profile
         let shown = orientation.turned(stored)
-        let frameCount = animation?.count ?? metadata.frameCount
-        var header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        var header = ImageHeader(format: format, geometry: shown, frameCount: decoder.frameCount)
         if job.transform.metadata.isEmpty {
             blocks = []
         } else {
@@ -122,7 +121,7 @@ struct EncodedImage {
         let requestedFrames = header.count(of: job.transform.frames, as: job.encoding)
         if animation == nil {
             let isFirst = job.transform.frames == .all && requestedFrames == 1
-            try Animation.check(isFirst ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
+            try Animation.check(isFirst ? .one(0) : job.transform.frames, of: nil, format, count: header.frameCount)
         }
         let plan = try job.transform.checkedPlan(for: header, as: job.encoding)
         if job.transform.prefersPreview, animation == nil, !source.isPart, !source.toleratesDamage,

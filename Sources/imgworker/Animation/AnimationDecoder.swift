@@ -71,7 +71,7 @@ final class AnimationDecoder: ImageDecoder {
     }
 
     var animation: Animation? { found }
-    var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: found.count) }
+    var metadata: ImageMetadata { ImageMetadata(source, format) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         let canvas = header.geometry

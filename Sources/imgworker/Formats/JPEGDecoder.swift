@@ -16,7 +16,7 @@ struct JPEGDecoder: ImageDecoder {
     }
 
     private var source: ImageSource { reader.source }
-    var metadata: ImageMetadata { ImageMetadata(source, .jpeg, frameCount: header.frameCount) }
+    var metadata: ImageMetadata { ImageMetadata(source, .jpeg) }
     var streams: Bool { true }
     var skipsRows: Bool { !source.toleratesDamage }
 

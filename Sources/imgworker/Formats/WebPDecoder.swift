@@ -24,7 +24,7 @@ struct WebPDecoder: ImageDecoder {
         source.toleratesDamage ? CODEC_WEBP_DAMAGED : source.isPart ? CODEC_WEBP_PART : CODEC_WEBP_WHOLE
     }
 
-    var metadata: ImageMetadata { ImageMetadata(source, .webp, frameCount: header.frameCount) }
+    var metadata: ImageMetadata { ImageMetadata(source, .webp) }
 
     /// Returns the available sixteenths of the file, because the number of available rows is only known after decoding.
     func findStage() throws(WireError) -> Int {

@@ -4,21 +4,19 @@ import IPCProtocol
 import ImageDecoding
 
 extension ImageMetadata {
-    init(_ source: ImageSource, _ format: ImageFormat, frameCount: Int) {
+    init(_ source: ImageSource, _ format: ImageFormat) {
         self = source.withSpan { bytes in
             var kept = 0
             let found = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
             return ImageMetadata(
-                orientation: found.orientation(in: bytes),
-                profile: ColorProfile.read(found.profile, in: bytes),
-                frameCount: frameCount)
+                orientation: found.orientation(in: bytes), profile: ColorProfile.read(found.profile, in: bytes))
         }
     }
 }
 
 extension PNGDecoder {
     init(_ source: ImageSource) throws(WireError) {
-        try self.init(source) { ImageMetadata($0, .png, frameCount: $1) }
+        try self.init(source) { ImageMetadata($0, .png) }
     }
 }
 
