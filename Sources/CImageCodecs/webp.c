@@ -173,6 +173,7 @@ codec_status codec_webp_encode(
 void codec_webp_free(uint8_t *output) { WebPFree(output); }
 
 struct codec_webp_writer {
+    codec_base base;
     WebPAnimEncoder *encoder;
     WebPConfig config;
     WebPData file;
@@ -217,21 +218,19 @@ codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pix
     writer->milliseconds += milliseconds;
     if (added) return CODEC_OK;
     // The error of an area that was encoded is only in the message.
-    return errno == ENOMEM ? CODEC_NO_MEMORY : encoding_status(error);
+    codec_status status = errno == ENOMEM ? CODEC_NO_MEMORY : encoding_status(error);
+    return codec_fail(writer, status, WebPAnimEncoderGetError(writer->encoder));
 }
 
 codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length) {
     errno = 0;
     if (!WebPAnimEncoderAdd(writer->encoder, NULL, writer->milliseconds, NULL) ||
         !WebPAnimEncoderAssemble(writer->encoder, &writer->file))
-        return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED;
+        return codec_fail(
+            writer, errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED, WebPAnimEncoderGetError(writer->encoder));
     *output = writer->file.bytes;
     *length = writer->file.size;
     return CODEC_OK;
-}
-
-const char *codec_webp_writer_message(const codec_webp_writer *writer) {
-    return WebPAnimEncoderGetError(writer->encoder);
 }
 
 void codec_webp_writer_destroy(codec_webp_writer *writer) {

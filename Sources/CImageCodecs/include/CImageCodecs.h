@@ -209,7 +209,6 @@ codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pix
 /// Encodes the end of the file, and returns all of it, valid until the writer is freed.
 codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length);
 
-const char *codec_webp_writer_message(const codec_webp_writer *writer);
 void codec_webp_writer_destroy(codec_webp_writer *writer);
 
 #endif

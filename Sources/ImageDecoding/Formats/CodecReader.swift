@@ -19,7 +19,7 @@ package final class CodecHandle {
 
     deinit { unsafe destroy(pointer) }
 
-    /// What a reader, or a writer of rows, says about its last error; empty without one.
+    /// What a reader or writer says about its last error; empty without one.
     var message: String {
         unsafe withUnsafeBytes(of: codec_notes(UnsafeRawPointer(pointer))!.pointee.message) {
             unsafe String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)

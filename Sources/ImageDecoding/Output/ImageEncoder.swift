@@ -80,20 +80,17 @@ struct ImageEncoder {
                 UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
                 UInt16(clamping: timing.loops)),
             destroy: codec_webp_writer_destroy)
-        func check(_ status: codec_status) throws(WireError) {
-            if status != CODEC_OK {
-                try self.check(status, unsafe String(cString: codec_webp_writer_message(writer.pointer)))
-            }
-        }
         // Their sum is an Int32.
         let longest = Int(Int32.max) / timing.delaysMs.count
         for delay in timing.delaysMs {
             try next()
             unsafe convertAlpha(raster.bytes)
-            try check(unsafe codec_webp_writer_add(writer.pointer, raster.bytes.start, Int32(min(delay, longest))))
+            let status = unsafe codec_webp_writer_add(
+                writer.pointer, raster.bytes.start, Int32(min(delay, longest)))
+            try check(status, writer.message)
         }
         var (encoded, length): (UnsafePointer<UInt8>?, Int) = (nil, 0)
-        try check(unsafe codec_webp_writer_finish(writer.pointer, &encoded, &length))
+        try check(unsafe codec_webp_writer_finish(writer.pointer, &encoded, &length), writer.message)
         guard length <= mostBytes else {
             throw WireError(.tooManyPixels, "The animation takes \(length) bytes as WebP; \(mostBytes) are allowed.")
         }
