@@ -24,7 +24,6 @@ struct codec_jpeg_reader {
     int is_part;
     /// Damaged and missing data are no error, as long as there are any rows.
     int accepts_damage;
-    codec_order order;
 };
 
 static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
@@ -182,7 +181,6 @@ static int coefficients_missing(const codec_jpeg_reader *reader) {
 static codec_status start(codec_jpeg_reader *reader, codec_order order, int eighths) {
     struct jpeg_decompress_struct *jpeg = &reader->jpeg;
     if (setjmp(reader->errors.jump)) return reading_status(reader);
-    reader->order = order;
     if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK) {
         jpeg->out_color_space = JCS_CMYK;
     } else {

@@ -121,16 +121,7 @@ package struct DecodedSize: Equatable {
 /// An image's header before orientation is applied.
 package struct StoredHeader {
     package let geometry: PixelGeometry
-    package let frameCount: Int
-    package let hasAlpha: Bool
-    /// The number of times that all rows are read until they are complete.
-    package let passes: Int
-    /// The bytes proportional to the image's area that the codec holds.
-    package let heldBytes: Int
-    /// The size of the decompressed data if the header implies it, else 0.
-    package let inflatedBytes: Int
-    package let canScale: Bool
-    package let space: codec_space
+    private let header: codec_header
 
     /// Validates a codec's header, before anything proportional to the size is allocated. Throws `too-many-pixels`.
     package init(_ header: codec_header) throws(WireError) {
@@ -138,21 +129,26 @@ package struct StoredHeader {
             let size = "\(header.width) × \(header.height)"
             throw WireError(.tooManyPixels, "The image has \(size) pixels; a side may have 65535.")
         }
-        self.geometry = geometry
-        frameCount = max(1, Int(header.frames))
-        hasAlpha = header.has_alpha != 0
-        passes = max(1, Int(header.passes))
-        heldBytes = Int(clamping: header.held_bytes)
-        inflatedBytes = Int(clamping: header.inflated_bytes)
-        canScale = header.can_scale != 0
-        space = header.space
+        (self.geometry, self.header) = (geometry, header)
     }
 
     /// The header of one image that is read once, to red, green and blue.
     package init(_ geometry: PixelGeometry, hasAlpha: Bool, heldBytes: Int = 0) {
-        (self.geometry, self.hasAlpha, self.heldBytes) = (geometry, hasAlpha, heldBytes)
-        (frameCount, passes, inflatedBytes, canScale, space) = (1, 1, 0, false, CODEC_SPACE_RGB)
+        var header = codec_header()
+        (header.has_alpha, header.held_bytes) = (hasAlpha ? 1 : 0, UInt64(heldBytes))
+        (self.geometry, self.header) = (geometry, header)
     }
+
+    package var frameCount: Int { max(1, Int(header.frames)) }
+    package var hasAlpha: Bool { header.has_alpha != 0 }
+    /// The number of times that all rows are read until they are complete.
+    package var passes: Int { max(1, Int(header.passes)) }
+    /// The bytes proportional to the image's area that the codec holds.
+    package var heldBytes: Int { Int(clamping: header.held_bytes) }
+    /// The size of the decompressed data if the header implies it, else 0.
+    package var inflatedBytes: Int { Int(clamping: header.inflated_bytes) }
+    package var canScale: Bool { header.can_scale != 0 }
+    package var space: codec_space { header.space }
 }
 
 extension PixelGeometry {
