@@ -28,7 +28,7 @@ def encoded(mode, name, **options):
 
 
 samples = [
-    ("JPEG with subsampled chroma.", "jpeg", encoded("RGB", "JPEG", quality=20, subsampling=2)),
+    ("JPEG with subsampled chroma.", "jpeg", encoded("RGB", "JPEG", quality=20, subsampling=2, optimize=True)),
     ("PNG with alpha.", "png", encoded("RGBA", "PNG")),
     ("Lossy WebP.", "lossyWebP", encoded("RGB", "WEBP", quality=20)),
     ("Lossless WebP.", "losslessWebP", encoded("RGBA", "WEBP", lossless=True)),
