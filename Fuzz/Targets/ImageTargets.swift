@@ -141,7 +141,7 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     guard let file = try? WritableBuffer(name: "fuzz").descriptor, let raster = try? PixelMemory(count: pixels.count)
     else { return }
     unsafe raster.bytes.copyBytes(from: pixels)
-    let encoder = ImageEncoder(Encoding(.png), of: geometry, .rgba8, .straight)
+    let encoder = ImageEncoder(encoding: Encoding(.png), geometry: geometry, pixelFormat: .rgba8, alpha: .straight)
     guard (try? encoder.encode(raster, to: ResultFile(file: file))) != nil else {
         return expect(false, "a raster can be encoded")
     }

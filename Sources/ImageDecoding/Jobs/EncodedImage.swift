@@ -300,7 +300,8 @@ struct EncodedImage {
         let raster = try PixelMemory(count: plan.result.bytes)
         var result = try decode(with: decoder, to: .memory(raster), at: 0, clock)
         let encoder = ImageEncoder(
-            encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
+            encoding: encoding, geometry: plan.result, pixelFormat: transform.pixelFormat, alpha: transform.alpha,
+            hasAlpha: steps.isTransparent)
         let file = try output.destination()
         result.bytes = try clock.measure(\.encode) { () throws(WireError) in
             guard let timing, timing.delaysMs.count > 1 else { return try encoder.encode(raster, to: file) }
@@ -367,7 +368,8 @@ struct EncodedImage {
             sink = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
         }
         if let grid {
-            sink = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
+            sink = PlaceholderSampler(
+                grid: grid, geometry: size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
         }
         if let conversion = color.handle { sink = ColorConverter(conversion: conversion, next: sink) }
         try decoder.decode(transform.pixelFormat, at: size, into: &sink)

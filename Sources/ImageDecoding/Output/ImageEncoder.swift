@@ -1,21 +1,14 @@
 import CImageCodecs
 import IPCProtocol
 
+/// Encodes a raster.
 struct ImageEncoder {
-    private let encoding: Encoding
-    private let geometry: PixelGeometry
-    private let pixelFormat: PixelFormat
-    private let alpha: AlphaMode
-    private let hasAlpha: Bool
-
-    /// Creates an encoder of a raster of size `geometry`, whose pixels are all opaque unless it `hasAlpha`.
-    init(
-        _ encoding: Encoding, of geometry: PixelGeometry, _ pixelFormat: PixelFormat, _ alpha: AlphaMode,
-        hasAlpha: Bool = true
-    ) {
-        (self.encoding, self.geometry, self.pixelFormat) = (encoding, geometry, pixelFormat)
-        (self.alpha, self.hasAlpha) = (alpha, hasAlpha)
-    }
+    let encoding: Encoding
+    let geometry: PixelGeometry
+    let pixelFormat: PixelFormat
+    let alpha: AlphaMode
+    /// Whether any pixel may be transparent.
+    var hasAlpha = true
 
     /// Returns an upper estimate of the bytes that encoding holds, besides the raster and the encoded bytes.
     static func workingBytes(_ encoding: Encoding, _ geometry: PixelGeometry) -> Int {

@@ -49,15 +49,11 @@ final class PlaceholderGrid {
 }
 
 struct PlaceholderSampler: RowSink {
-    private let grid: PlaceholderGrid
-    private let geometry: PixelGeometry
-    private let hasAlpha: Bool
-    private var row = 0
-    private var next: any RowSink
-
-    init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: any RowSink) {
-        (self.grid, self.geometry, self.hasAlpha, self.next) = (grid, geometry, hasAlpha, next)
-    }
+    let grid: PlaceholderGrid
+    let geometry: PixelGeometry
+    let hasAlpha: Bool
+    var row = 0
+    var next: any RowSink
 
     mutating func take(_ band: RowBand) throws(WireError) {
         for index in 0..<band.count {

@@ -171,7 +171,8 @@ struct EncodedResultTests {
         let geometry = try #require(PixelGeometry(width: 64, height: 64))
         let raster = try PixelMemory(count: geometry.bytes)
         var number: UInt8 = 0
-        let encoder = ImageEncoder(Encoding(.webp), of: geometry, .rgba8, .straight)
+        let encoder = ImageEncoder(
+            encoding: Encoding(.webp), geometry: geometry, pixelFormat: .rgba8, alpha: .straight)
         let error = #expect(throws: WireError.self) {
             try encoder.encodeAnimation(
                 AnimationTiming(delaysMs: [100, 100, 100], loops: 0), in: raster, to: ResultFile(file: output),

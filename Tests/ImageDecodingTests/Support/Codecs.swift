@@ -211,8 +211,9 @@ extension TestPicture {
         let output = try WritableBuffer(name: "test").descriptor
         let raster = try PixelMemory(count: bytes.count)
         unsafe raster.bytes.copyBytes(from: bytes)
-        let count = try ImageEncoder(encoding, of: geometry, pixelFormat, alpha).encode(
-            raster, to: ResultFile(file: output))
+        let count = try ImageEncoder(
+            encoding: encoding, geometry: geometry, pixelFormat: pixelFormat, alpha: alpha
+        ).encode(raster, to: ResultFile(file: output))
         let file = try contents(of: output)
         guard file.count == count else { throw WireError(.internal, "\(file.count) bytes instead of \(count)") }
         return file
