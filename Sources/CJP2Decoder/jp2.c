@@ -28,7 +28,6 @@ struct codec_jp2_reader {
     channel channels[4];
     codec_jp2_colors colors;
     codec_order order;
-    int accepts_damage;
     uint32_t width, height;
     uint32_t row;
 };
@@ -80,8 +79,6 @@ codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length) {
     return reader;
 }
 
-void codec_jp2_reader_accept_damage(codec_jp2_reader *reader) { reader->accepts_damage = 1; }
-
 void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place) {
     // SOT: the marker, the segment's length, the tile's number, and the length of the part.
     reader->cut_place = place + 6;
@@ -126,7 +123,7 @@ codec_status codec_jp2_reader_start(
     opj_stream_set_skip_function(reader->stream, skip_bytes);
     opj_stream_set_seek_function(reader->stream, seek);
     if (!opj_setup_decoder(reader->codec, &parameters) ||
-        !opj_decoder_set_strict_mode(reader->codec, !reader->accepts_damage) ||
+        !opj_decoder_set_strict_mode(reader->codec, !reader->base.accepts_damage) ||
         !opj_read_header(reader->stream, reader->codec, &reader->image) ||
         !opj_decode(reader->codec, reader->stream, reader->image))
         return failed(reader);

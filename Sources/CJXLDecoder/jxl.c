@@ -29,7 +29,6 @@ struct codec_jxl_reader {
     size_t first_frame;
     /// Whether the first frame is the last one.
     int is_single;
-    int accepts_damage;
     uint8_t *profile;
     /// Whether libjxl converts to sRGB, because the file does not store the samples of its profile.
     int converts;
@@ -50,7 +49,7 @@ static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL compo
         return CODEC_NO_MEMORY;
     }
     // Of a closed input, it reports missing bytes as damage, and draws nothing.
-    if (!reader->accepts_damage) JxlDecoderCloseInput(decoder);
+    if (!reader->base.accepts_damage) JxlDecoderCloseInput(decoder);
     return CODEC_OK;
 }
 
@@ -66,8 +65,6 @@ codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
     reader->length = length;
     return reader;
 }
-
-void codec_jxl_reader_accept_damage(codec_jxl_reader *reader) { reader->accepts_damage = 1; }
 
 // MARK: Colour
 
@@ -177,7 +174,7 @@ static codec_status find_frames(codec_jxl_reader *reader) {
             break;
         case JXL_DEC_SUCCESS: return CODEC_OK;
         case JXL_DEC_NEED_MORE_INPUT:
-            if (!reader->accepts_damage || reader->count == 0) return failed(reader, event);
+            if (!reader->base.accepts_damage || reader->count == 0) return failed(reader, event);
             // The last frame is incomplete. Of an animation, only the first one is shown in part.
             if (reader->count > 1) reader->count--;
             return CODEC_OK;
@@ -254,7 +251,7 @@ static codec_status measure_layers(codec_jxl_reader *reader) {
     if (status != CODEC_OK) return status;
     for (;;) {
         JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
-        if (event == JXL_DEC_SUCCESS || (event == JXL_DEC_NEED_MORE_INPUT && reader->accepts_damage)) break;
+        if (event == JXL_DEC_SUCCESS || (event == JXL_DEC_NEED_MORE_INPUT && reader->base.accepts_damage)) break;
         if (event != JXL_DEC_FRAME) return failed(reader, event);
         JxlFrameHeader frame;
         if (JxlDecoderGetFrameHeader(reader->decoder, &frame) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
@@ -345,7 +342,7 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixe
             break;
         case JXL_DEC_NEED_MORE_INPUT:
             // What there is: groups without data in an eighth of the resolution, if that is there.
-            if (!reader->accepts_damage || JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
+            if (!reader->base.accepts_damage || JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
                 return failed(reader, event);
             // fall through
         case JXL_DEC_FULL_IMAGE: return CODEC_OK;

@@ -45,7 +45,6 @@ struct codec_tiff_reader {
     uint32_t row;
     /// Whether libjpeg has warned about damaged pixels.
     int is_damaged;
-    int accepts_damage;
     /// Whether a strip or tile was decoded; else the status of the first one.
     int has_pixels;
     codec_status first_failure;
@@ -113,8 +112,6 @@ codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length)
     reader->length = length;
     return reader;
 }
-
-void codec_tiff_reader_accept_damage(codec_tiff_reader *reader) { reader->accepts_damage = 1; }
 
 static codec_status open_file(codec_tiff_reader *reader) {
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
@@ -444,8 +441,8 @@ static codec_status read_band(codec_tiff_reader *reader) {
     size_t row_bytes = (size_t)(((uint64_t)reader->tile_width * reader->bits * planes + 7) / 8);
     for (uint32_t column = 0; column < reader->width; column += reader->tile_width) {
         codec_status status = read_tile(reader, column, reader->row);
-        if (status == CODEC_OK && reader->is_damaged && !reader->accepts_damage) status = CODEC_DAMAGED;
-        if (status != CODEC_OK && !reader->accepts_damage) return status;
+        if (status == CODEC_OK && reader->is_damaged && !reader->base.accepts_damage) status = CODEC_DAMAGED;
+        if (status != CODEC_OK && !reader->base.accepts_damage) return status;
         uint32_t count = reader->width - column < reader->tile_width ? reader->width - column : reader->tile_width;
         if (status != CODEC_OK) {
             if (reader->first_failure == CODEC_OK) reader->first_failure = status;

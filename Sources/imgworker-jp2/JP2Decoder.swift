@@ -23,11 +23,8 @@ struct JP2Decoder: ImageDecoder {
         channels = try JP2Channels(container, codestream.components)
         reader = unsafe try CodecReader(
             of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create, destroy: codec_jp2_reader_destroy)
-        if source.toleratesDamage {
-            unsafe codec_jp2_reader_accept_damage(reader.pointer)
-            if let part = codestream.cutPart {
-                unsafe codec_jp2_reader_cut_part(reader.pointer, part - codestream.usable.lowerBound)
-            }
+        if source.toleratesDamage, let part = codestream.cutPart {
+            unsafe codec_jp2_reader_cut_part(reader.pointer, part - codestream.usable.lowerBound)
         }
         var header = codec_header()
         header.width = UInt32(codestream.horizontal.length)

@@ -16,7 +16,6 @@ struct JXLDecoder: ImageDecoder {
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy)
-        if source.toleratesDamage { unsafe codec_jxl_reader_accept_damage(reader.pointer) }
         header = try StoredHeader(unsafe reader.header(codec_jxl_reader_read_header))
         animation = Self.animation(header, reader)
         if let animation { try Animation.check(selection, of: animation, .jxl) }

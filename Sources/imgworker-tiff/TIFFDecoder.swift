@@ -13,7 +13,6 @@ struct TIFFDecoder: ImageDecoder {
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy)
-        if source.toleratesDamage { unsafe codec_tiff_reader_accept_damage(reader.pointer) }
         var header = unsafe try reader.header(codec_tiff_reader_read_header)
         // Missing strips and tiles are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }

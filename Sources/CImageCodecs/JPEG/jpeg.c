@@ -20,10 +20,6 @@ struct codec_jpeg_reader {
     int scanned[MAX_COMPONENTS];
     /// Scans that do not affect the rows are skipped.
     int skips_scans;
-    /// The file is still being downloaded: missing scans are no error.
-    int is_part;
-    /// Damaged and missing data are no error, as long as there are any rows.
-    int accepts_damage;
 };
 
 static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
@@ -95,13 +91,15 @@ static codec_status reading_status(const codec_jpeg_reader *reader) {
     }
 }
 
+static int needs_all(const codec_jpeg_reader *reader) { return !reader->base.is_part && !reader->base.accepts_damage; }
+
 /// Returns the status for the warnings about the rows read so far.
 static codec_status warnings_status(const codec_jpeg_reader *reader) {
     // Arithmetic coding continues with zeros where data are missing, without a warning.
-    if (reader->jpeg.arith_code && reader->ran_out && !reader->is_part && !reader->accepts_damage) return CODEC_TRUNCATED;
+    if (reader->jpeg.arith_code && reader->ran_out && needs_all(reader)) return CODEC_TRUNCATED;
     if (!reader->errors.damaged) return CODEC_OK;
-    if (reader->accepts_damage && !reader->errors.is_empty) return CODEC_OK;
-    return reader->ran_out && !reader->is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    if (reader->base.accepts_damage && !reader->errors.is_empty) return CODEC_OK;
+    return reader->ran_out && !reader->base.is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length) {
@@ -151,15 +149,11 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     return CODEC_OK;
 }
 
-void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader) { reader->accepts_damage = 1; }
-
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans) {
     *scans = 0;
     if (!jpeg_has_multiple_scans(&reader->jpeg)) return codec_fail(reader, CODEC_UNSUPPORTED, "it has one scan only");
     reader->source.bytes_in_buffer = jpeg_complete_scans(&reader->jpeg, scans);
-    if (*scans == 0) return CODEC_TRUNCATED;
-    reader->is_part = 1;
-    return CODEC_OK;
+    return *scans == 0 ? CODEC_TRUNCATED : CODEC_OK;
 }
 
 /// Returns whether a file with several scans lacks coefficients. Coefficients that only lack precision count if the
@@ -191,7 +185,7 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
     // Besides the coefficients, libjpeg holds a few rows.
     jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
     jpeg_calc_output_dimensions(jpeg);
-    if (!reader->is_part && !reader->accepts_damage && jpeg_can_skip_scans(jpeg)) {
+    if (needs_all(reader) && jpeg_can_skip_scans(jpeg)) {
         reader->skips_scans = 1;
         // Block smoothing would estimate the skipped coefficients and change others.
         jpeg->do_block_smoothing = FALSE;
@@ -199,7 +193,7 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
             jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
     }
     jpeg_start_decompress(jpeg);
-    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && !reader->accepts_damage && coefficients_missing(reader))
+    if (jpeg_has_multiple_scans(jpeg) && needs_all(reader) && coefficients_missing(reader))
         return codec_fail(reader, CODEC_TRUNCATED, "scans are missing");
     return warnings_status(reader);
 }
@@ -225,7 +219,7 @@ static int cut_off(codec_jpeg_reader *reader) {
 
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths) {
     codec_status status = start(reader, order, eighths);
-    for (int cuts = 0; cuts < MOST_CUTS && reader->accepts_damage && status == CODEC_DAMAGED; cuts++) {
+    for (int cuts = 0; cuts < MOST_CUTS && reader->base.accepts_damage && status == CODEC_DAMAGED; cuts++) {
         if (!cut_off(reader)) return status;
         status = start(reader, order, eighths);
     }

@@ -27,8 +27,6 @@ struct codec_png_reader {
     int no_memory;
     uint32_t width, height;
     int passes;
-    /// Wrong checksums of pixels are no error, nor are missing rows after the first one.
-    int accepts_damage;
     /// The number of rows read, of all passes together, and whether no more of them can be read.
     uint64_t rows_read;
     int has_ended;
@@ -98,7 +96,8 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
     return reader;
 }
 
-void codec_png_reader_take_part(codec_png_reader *reader) {
+/// Finds an IDAT chunk that is incomplete.
+static void find_cut_chunk(codec_png_reader *reader) {
     for (uint64_t position = 8; position + 8 < reader->length;) {
         const uint8_t *chunk = reader->bytes + position;
         uint64_t left = reader->length - position - 8, size = codec_big_endian(chunk, 4);
@@ -109,11 +108,6 @@ void codec_png_reader_take_part(codec_png_reader *reader) {
         }
         position += 12 + size;
     }
-}
-
-void codec_png_reader_accept_damage(codec_png_reader *reader) {
-    codec_png_reader_take_part(reader);
-    reader->accepts_damage = 1;
 }
 
 /// Returns the status for a size of zero or beyond the limits, which libpng reports as one generic error. IHDR is
@@ -129,6 +123,7 @@ static codec_status check_size(const codec_png_reader *reader) {
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header) {
     codec_status size = check_size(reader);
     if (size != CODEC_OK) return size;
+    if (reader->base.is_part || reader->base.accepts_damage) find_cut_chunk(reader);
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
     png_set_user_limits(reader->png, CODEC_MAXIMUM_SIDE, CODEC_MAXIMUM_SIDE);
     png_set_chunk_malloc_max(reader->png, MAXIMUM_CHUNK_MEMORY);
@@ -147,7 +142,7 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     reader->width = header->width;
     reader->height = header->height;
     int is_plain = png_get_bit_depth(reader->png, reader->info) == 8 && header->passes == 1 && !has_key
-        && !reader->accepts_damage;
+        && !reader->base.accepts_damage;
     if (is_plain && type == PNG_COLOR_TYPE_RGB) reader->plain_channels = 3;
     if (is_plain && type == PNG_COLOR_TYPE_RGB_ALPHA) reader->plain_channels = 4;
     return CODEC_OK;
@@ -163,7 +158,7 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
     }
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
     // Only from here on: an image with a damaged header has no rows.
-    if (reader->accepts_damage) png_set_crc_action(reader->png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+    if (reader->base.accepts_damage) png_set_crc_action(reader->png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
     // Expands palettes, low depths and tRNS to full channels, rounds 16 bits to 8, and expands gray to RGB.
     png_set_expand(reader->png);
     png_set_scale_16(reader->png);
@@ -200,7 +195,7 @@ codec_status codec_png_reader_read_rows(
     if (reader->rows) return png_rows_read(reader->rows, rows, stride, count);
     uint64_t before = reader->rows_read;
     codec_status status = reader->has_ended ? CODEC_OK : read_with_libpng(reader, rows, stride, count, spreads);
-    if (status != CODEC_OK && (!reader->accepts_damage || reader->rows_read == 0)) return status;
+    if (status != CODEC_OK && (!reader->base.accepts_damage || reader->rows_read == 0)) return status;
     if (status != CODEC_OK) reader->has_ended = 1;
     // Those of an interlaced image have the pixels of earlier passes.
     size_t read = (size_t)(reader->rows_read - before);

@@ -66,14 +66,10 @@ void codec_silence(void);
 typedef struct codec_png_reader codec_png_reader;
 
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
-/// Reads up to the first IDAT chunk.
+/// Reads up to the first IDAT chunk. The last bytes of a part may belong to an incomplete chunk. Where damage is accepted,
+/// so they may, and reading continues after wrong checksums of pixels; after the first row, rows that cannot be read are
+/// no error: they become transparent, or, of an interlaced image, are not written.
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
-/// Accepts an incomplete file, whose last bytes may belong to an incomplete chunk. Call before reading the header.
-void codec_png_reader_take_part(codec_png_reader *reader);
-/// Lets reading continue after wrong checksums of pixels, and accepts an incomplete last chunk. Call before reading the
-/// header. After the first row, rows that cannot be read are no error: they become transparent, or, of an interlaced
-/// image, are not written.
-void codec_png_reader_accept_damage(codec_png_reader *reader);
 /// Prepares for reading rows; allocates a few rows.
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
 /// Reads rows of the current pass, into the memory of the passes before. If it `spreads`, each pixel of a later pass is
@@ -89,14 +85,13 @@ void codec_png_reader_destroy(codec_png_reader *reader);
 typedef struct codec_jpeg_reader codec_jpeg_reader;
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
-/// Reads up to the first scan.
+/// Reads up to the first scan. Where damage is accepted, libjpeg's gray takes the place of damaged and missing data, and
+/// what follows a segment that cannot be read is left out. CODEC_TRUNCATED is returned all the same if the data end
+/// within the first rows.
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
-/// Limits an incomplete file to its complete scans, and counts them. Call after reading the header. CODEC_UNSUPPORTED if
+/// Limits a part of a file to its complete scans, and counts them. Call after reading the header. CODEC_UNSUPPORTED if
 /// the file has one scan; CODEC_TRUNCATED if no scan is complete.
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans);
-/// Lets damaged and missing data be no error: libjpeg's gray takes their place, and what follows a segment that cannot be read is
-/// left out. CODEC_TRUNCATED is returned all the same if the data end within the first rows. Call after reading the header.
-void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader);
 /// Prepares for reading rows of an image whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). Reads a file
 /// with several scans to its end and holds it as coefficients, without the scans that do not affect this size.
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);

@@ -38,6 +38,8 @@ typedef enum {
 typedef struct {
     /// The text of the last error; empty without one.
     char message[256];
+    /// What a reader accepts: a file whose end is missing, because it is being downloaded; any damage.
+    int is_part, accepts_damage;
     /// Of a reader after its header: the value of EXIF's tag Orientation that the library reports, 0 for none; and the
     /// ICC profile of rows, the file's or one made from its colour space, NULL for sRGB.
     int orientation;
@@ -50,6 +52,12 @@ static inline codec_status codec_fail(void *object, codec_status status, const c
     codec_base *base = (codec_base *)object;
     snprintf(base->message, sizeof base->message, "%s", message);
     return status;
+}
+
+/// States what a reader accepts. Call before reading the header.
+static inline void codec_accept(void *reader, int is_part, int damage) {
+    ((codec_base *)reader)->is_part = is_part;
+    ((codec_base *)reader)->accepts_damage = damage;
 }
 
 /// Returns what a reader or writer has noted.

@@ -15,8 +15,6 @@ typedef struct codec_jp2_reader codec_jp2_reader;
 typedef enum { CODEC_JP2_RGB = 0, CODEC_JP2_YCC, CODEC_JP2_INKS } codec_jp2_colors;
 
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length);
-/// Lets missing data be no error. Call before the start.
-void codec_jp2_reader_accept_damage(codec_jp2_reader *reader);
 /// Ends the last tile part, which begins at `place`, with the codestream. OpenJPEG allocates what the part declares. Call before the start.
 void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place);
 /// Sets the source of a channel of each pixel: 0 to 2 are the colours, 3 is alpha or the last ink. A sample of `component`,
@@ -24,7 +22,8 @@ void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place);
 /// is 255.
 codec_status codec_jp2_reader_set_channel(
     codec_jp2_reader *reader, int channel, uint32_t component, int32_t offset, const uint8_t *values, uint32_t count);
-/// Decodes all components, without the `reduction` highest resolutions, to an image of `width` × `height` pixels.
+/// Decodes all components, without the `reduction` highest resolutions, to an image of `width` × `height` pixels. Where
+/// damage is accepted, missing data are no error.
 codec_status codec_jp2_reader_start(
     codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, uint32_t reduction, uint32_t width,
     uint32_t height);

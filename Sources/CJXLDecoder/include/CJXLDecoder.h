@@ -9,9 +9,8 @@
 typedef struct codec_jxl_reader codec_jxl_reader;
 
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length);
-/// Lets an incomplete file consist of its complete frames, or of the decodable part of the first one. Call before reading the header.
-void codec_jxl_reader_accept_damage(codec_jxl_reader *reader);
-/// Reads the headers of the image and of all frames. `frames` is the number of frames that an animation shows.
+/// Reads the headers of the image and of all frames. Where damage is accepted, an incomplete file consists of its complete
+/// frames, or of the decodable part of the first one. `frames` is the number of frames that an animation shows.
 codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header);
 // Call after reading the header, as all below.
 int codec_jxl_reader_is_animation(const codec_jxl_reader *reader);

@@ -9,9 +9,8 @@
 typedef struct codec_tiff_reader codec_tiff_reader;
 
 codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length);
-/// Lets strips and tiles that cannot be decoded be transparent, unless that are all. Call before reading the header.
-void codec_tiff_reader_accept_damage(codec_tiff_reader *reader);
-/// Reads the first directory. `held_bytes` are those of a row of strips or tiles.
+/// Reads the first directory. `held_bytes` are those of a row of strips or tiles. Where damage is accepted, strips and tiles
+/// that cannot be decoded become transparent, unless that are all.
 codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header);
 /// Prepares for reading rows; allocates a row of strips or tiles.
 codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);

@@ -42,6 +42,8 @@ package struct CodecReader {
         let range = unsafe range ?? 0..<source.bytes.count
         handle = unsafe try CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
         (self.source, self.format) = (source, format)
+        unsafe codec_accept(
+            UnsafeMutableRawPointer(handle.pointer), source.isPart ? 1 : 0, source.toleratesDamage ? 1 : 0)
     }
 
     package var pointer: OpaquePointer { unsafe handle.pointer }

@@ -17,8 +17,6 @@ package struct PNGDecoder: ImageDecoder {
         reader = unsafe try CodecReader(
             of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy)
         self.readMetadata = readMetadata
-        if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
-        if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }
         var header = unsafe try reader.header(codec_png_reader_read_header)
         // Missing rows are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }

@@ -12,7 +12,6 @@ struct JPEGDecoder: ImageDecoder {
         reader = unsafe try CodecReader(
             of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy)
         header = try StoredHeader(unsafe reader.header(codec_jpeg_reader_read_header))
-        if source.toleratesDamage { unsafe codec_jpeg_reader_accept_damage(reader.pointer) }
     }
 
     private var source: ImageSource { reader.source }
