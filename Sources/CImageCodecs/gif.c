@@ -82,6 +82,7 @@ static void make_table(const ColorMapObject *palette, int transparent, codec_ord
 }
 
 struct codec_gif_reader {
+    codec_base base;
     gif_source source;
     codec_gif_frame frame;
     GifFileType *gif;
@@ -120,11 +121,10 @@ codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order)
     }
     const ColorMapObject *palette = gif->Image.ColorMap ? gif->Image.ColorMap : gif->SColorMap;
     make_table(palette, reader->frame.transparent, order, reader->table);
+    source->reads_blocks = reader->base.accepts_damage;
     reader->line = malloc((size_t)gif->Image.Width);
     return reader->line ? CODEC_OK : CODEC_NO_MEMORY;
 }
-
-void codec_gif_reader_accept_damage(codec_gif_reader *reader) { reader->source.reads_blocks = 1; }
 
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return reader->gif && reader->gif->Image.Interlace; }
 
@@ -173,7 +173,7 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
     int is_interlaced = codec_gif_reader_is_interlaced(reader);
     codec_status status = CODEC_OK;
     if (!reader->has_ended) status = is_interlaced ? read_passes(reader, rows) : read_next(reader, rows, count);
-    if (status != CODEC_OK && (!reader->source.reads_blocks || reader->rows_read == 0)) return status;
+    if (status != CODEC_OK && (!reader->base.accepts_damage || reader->rows_read == 0)) return status;
     if (status != CODEC_OK) reader->has_ended = 1;
     size_t read = reader->rows_read - before, stride = (size_t)reader->frame.width * 4;
     if (reader->has_ended && !is_interlaced) memset(rows + read * stride, 0, (count - read) * stride);

@@ -270,7 +270,8 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
         reader->space = CODEC_SPACE_GRAY;
     header->width = reader->width;
     header->height = reader->height;
-    header->has_alpha = reader->alpha > 0;
+    // Missing strips and tiles are transparent.
+    header->has_alpha = reader->alpha > 0 || reader->base.accepts_damage;
     header->space = reader->space;
     // A tile of samples, which libtiff and its codec may hold as well, and a row of tiles as pixels.
     header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height +

@@ -13,10 +13,7 @@ struct TIFFDecoder: ImageDecoder {
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy)
-        var header = unsafe try reader.header(codec_tiff_reader_read_header)
-        // Missing strips and tiles are transparent.
-        if source.toleratesDamage { header.has_alpha = 1 }
-        self.header = try StoredHeader(header)
+        header = try StoredHeader(unsafe reader.header(codec_tiff_reader_read_header))
         metadata = reader.metadata
     }
 

@@ -135,7 +135,8 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     header->width = png_get_image_width(reader->png, reader->info);
     header->height = png_get_image_height(reader->png, reader->info);
     int has_key = png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
-    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || has_key;
+    // Missing rows are transparent.
+    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || has_key || reader->base.accepts_damage;
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
     header->space = type & PNG_COLOR_MASK_COLOR ? CODEC_SPACE_RGB : CODEC_SPACE_GRAY;
     header->inflated_bytes = (uint64_t)png_get_rowbytes(reader->png, reader->info) * header->height;

@@ -140,11 +140,9 @@ typedef struct codec_gif_reader codec_gif_reader;
 
 /// Returns a reader of `frame` in the GIF file; NULL without memory.
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame);
-/// Reads the frame's image descriptor.
+/// Reads the frame's image descriptor. Where damage is accepted, it may follow the first visible row, and the file may end
+/// within the frame's data: rows that are not complete become transparent, or, of an interlaced frame, are not written.
 codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order);
-/// Lets the file end within the frame's data, and accepts damage after the first visible row. Call after the start.
-/// Rows that are not complete become transparent, or, of an interlaced frame, are not written.
-void codec_gif_reader_accept_damage(codec_gif_reader *reader);
 /// Returns whether the frame is interlaced, so that all rows must be read at once. Call after the start.
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
 /// Decodes the next `count` rows into `rows`, without padding.

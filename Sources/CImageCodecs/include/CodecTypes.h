@@ -34,7 +34,7 @@ typedef enum {
     CODEC_SPACE_CMYK,
 } codec_space;
 
-/// The first member of the writers, and of the readers that have a message.
+/// The first member of each reader and writer.
 typedef struct {
     /// The text of the last error; empty without one.
     char message[256];

@@ -17,10 +17,7 @@ package struct PNGDecoder: ImageDecoder {
         reader = unsafe try CodecReader(
             of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy)
         self.readMetadata = readMetadata
-        var header = unsafe try reader.header(codec_png_reader_read_header)
-        // Missing rows are transparent.
-        if source.toleratesDamage { header.has_alpha = 1 }
-        self.header = try StoredHeader(header)
+        header = try StoredHeader(unsafe reader.header(codec_png_reader_read_header))
     }
 
     private var source: ImageSource { reader.source }

@@ -40,14 +40,12 @@ struct GIFFrameDecoder: ImageDecoder {
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         var frame = frame
-        let reader = unsafe try CodecHandle(
-            codec_gif_reader_create(source.start, source.bytes.count, &frame), destroy: codec_gif_reader_destroy)
-        let status = unsafe codec_gif_reader_start(reader.pointer, format.codecOrder)
-        guard status == CODEC_OK else { throw WireError(status, format: .gif) }
-        if source.toleratesDamage { unsafe codec_gif_reader_accept_damage(reader.pointer) }
+        let reader = unsafe try CodecReader(
+            of: source, .gif, create: { unsafe codec_gif_reader_create($0, $1, &frame) },
+            destroy: codec_gif_reader_destroy)
+        try reader.check(unsafe codec_gif_reader_start(reader.pointer, format.codecOrder))
         let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
-            let status = unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count))
-            guard status == CODEC_OK else { throw WireError(status, format: .gif) }
+            try reader.check(unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count)))
         }
         guard unsafe codec_gif_reader_is_interlaced(reader.pointer) != 0 else {
             return unsafe try sink.takeBands(of: header.geometry, read)
