@@ -18,8 +18,6 @@
 
 struct codec_avif_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length;
     avifDecoder *decoder;
     /// The decoder of alpha that the file describes as an image of its own; NULL without.
     avifDecoder *alpha;
@@ -132,7 +130,7 @@ static int is_cut_off(const uint8_t *bytes, uint64_t length) {
 /// `grid` combines several `av01` items.
 static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
     uint64_t count = 0;
-    const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
+    const uint8_t *end = reader->base.bytes + reader->base.length, *place = reader->base.bytes;
     for (; (place = memmem(place, (size_t)(end - place), type, 4)) != NULL; place += 4) count++;
     return count;
 }
@@ -154,7 +152,7 @@ static codec_status failed_to_decode(codec_avif_reader *reader, const avifDecode
     case AVIF_RESULT_UNSUPPORTED_DEPTH: return CODEC_UNSUPPORTED;
     default: break;
     }
-    if (strstr(detail, "runcated") || is_cut_off(reader->bytes, reader->length)) return CODEC_TRUNCATED;
+    if (strstr(detail, "runcated") || is_cut_off(reader->base.bytes, reader->base.length)) return CODEC_TRUNCATED;
     // libavif does not pass on the codec's error, but a failed allocation leaves errno.
     return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
@@ -179,10 +177,8 @@ static void configure(avifDecoder *decoder) {
 }
 
 codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length) {
-    codec_avif_reader *reader = calloc(1, sizeof *reader);
+    codec_avif_reader *reader = codec_allocate(sizeof *reader, bytes, length);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
     reader->decoder = avifDecoderCreate();
     reader->band = avifImageCreateEmpty();
     if (!reader->decoder || !reader->band || avifDecoderSetIOMemory(reader->decoder, bytes, length) != AVIF_RESULT_OK) {
@@ -235,7 +231,8 @@ static int orientation(const avifImage *image) {
 }
 
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header) {
-    if (structure_bytes(reader->bytes, reader->length, MAXIMUM_DEPTH) > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
+    if (structure_bytes(reader->base.bytes, reader->base.length, MAXIMUM_DEPTH) > MAXIMUM_STRUCTURE)
+        return CODEC_TOO_LARGE;
     errno = 0;
     avifDecoder *decoder = reader->decoder;
     avifResult result = avifDecoderParse(decoder);
@@ -275,11 +272,11 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
 static avifResult read_changed(struct avifIO *io, uint32_t flags, uint64_t offset, size_t size, avifROData *data) {
     (void)flags;
     const codec_avif_reader *reader = io->data;
-    if (offset > reader->length) return AVIF_RESULT_IO_ERROR;
-    size_t rest = reader->length - (size_t)offset;
+    if (offset > reader->base.length) return AVIF_RESULT_IO_ERROR;
+    size_t rest = reader->base.length - (size_t)offset;
     data->size = size < rest ? size : rest;
     int is_changed = reader->meta && offset == reader->meta_start && size == reader->meta_length;
-    data->data = is_changed ? reader->meta : reader->bytes + offset;
+    data->data = is_changed ? reader->meta : reader->base.bytes + offset;
     return AVIF_RESULT_OK;
 }
 
@@ -295,7 +292,7 @@ codec_status codec_avif_reader_add_alpha(
         free(io);
         return CODEC_NO_MEMORY;
     }
-    *io = (avifIO){destroy_io, read_changed, NULL, reader->length, AVIF_TRUE, reader};
+    *io = (avifIO){destroy_io, read_changed, NULL, reader->base.length, AVIF_TRUE, reader};
     avifDecoder *alpha = reader->alpha;
     avifDecoderSetIO(alpha, io);
     configure(alpha);

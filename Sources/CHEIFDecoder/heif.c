@@ -20,8 +20,6 @@
 
 struct codec_heif_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length;
     struct heif_context *context;
     struct heif_image_handle *handle;
     struct heif_image *image;
@@ -70,7 +68,7 @@ static int measure_boxes(const uint8_t *bytes, uint64_t length, uint64_t *struct
 static uint64_t samples_of_two_pixels(const codec_heif_reader *reader) {
     static const uint8_t samples[] = {2, 3, 4, 6};
     uint64_t most = 2;
-    const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
+    const uint8_t *end = reader->base.bytes + reader->base.length, *place = reader->base.bytes;
     for (; (place = memmem(place, (size_t)(end - place), "hvcC", 4)) != NULL; place += 4) {
         if (end - place <= 20) break;
         uint8_t found = samples[place[4 + 16] & 3];
@@ -81,8 +79,8 @@ static uint64_t samples_of_two_pixels(const codec_heif_reader *reader) {
 
 /// Returns whether a box of the file other than `mdat` contains a text.
 static int structure_contains(const codec_heif_reader *reader, const char *text) {
-    const uint8_t *bytes = reader->bytes;
-    uint64_t length = reader->length, size;
+    const uint8_t *bytes = reader->base.bytes;
+    uint64_t length = reader->base.length, size;
     for (int is_cut; (size = box_size(bytes, length, &is_cut)) > 0; bytes += size, length -= size) {
         if (memcmp(bytes + 4, "mdat", 4) != 0 && memmem(bytes, size, text, strlen(text))) return 1;
     }
@@ -91,17 +89,15 @@ static int structure_contains(const codec_heif_reader *reader, const char *text)
 
 static uint64_t count_type(const codec_heif_reader *reader, const char *type) {
     uint64_t count = 0;
-    const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
+    const uint8_t *end = reader->base.bytes + reader->base.length, *place = reader->base.bytes;
     for (; (place = memmem(place, (size_t)(end - place), type, 4)) != NULL; place += 4) count++;
     return count;
 }
 
 codec_heif_reader *codec_heif_reader_create(const uint8_t *bytes, size_t length) {
     codec_heif_register();
-    codec_heif_reader *reader = calloc(1, sizeof *reader);
+    codec_heif_reader *reader = codec_allocate(sizeof *reader, bytes, length);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
     reader->context = heif_context_alloc();
     if (!reader->context) {
         free(reader);
@@ -173,11 +169,11 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
 
 codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header) {
     uint64_t structure = 0;
-    int is_complete = measure_boxes(reader->bytes, reader->length, &structure);
+    int is_complete = measure_boxes(reader->base.bytes, reader->base.length, &structure);
     if (structure > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
     errno = 0;
     struct heif_error error =
-        heif_context_read_from_memory_without_copy(reader->context, reader->bytes, reader->length, NULL);
+        heif_context_read_from_memory_without_copy(reader->context, reader->base.bytes, reader->base.length, NULL);
     if (error.code == heif_error_Ok) error = heif_context_get_primary_image_handle(reader->context, &reader->handle);
     if (error.code != heif_error_Ok) {
         codec_status status = failed(reader, error);

@@ -17,8 +17,7 @@ typedef struct {
 
 struct codec_jp2_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length, position;
+    size_t position;
     /// Where the length of a tile part is that is cut, and what it becomes; without one, the place is behind all bytes.
     size_t cut_place;
     uint8_t cut_length[4];
@@ -36,10 +35,10 @@ struct codec_jp2_reader {
 
 static OPJ_SIZE_T read_bytes(void *target, OPJ_SIZE_T count, void *own) {
     codec_jp2_reader *reader = own;
-    size_t left = reader->length - reader->position;
+    size_t left = reader->base.length - reader->position;
     if (left == 0) return (OPJ_SIZE_T)-1;
     if (count > left) count = left;
-    memcpy(target, reader->bytes + reader->position, count);
+    memcpy(target, reader->base.bytes + reader->position, count);
     for (size_t i = 0; i < sizeof reader->cut_length; i++) {
         size_t place = reader->cut_place + i;
         if (place >= reader->position && place - reader->position < count)
@@ -51,7 +50,7 @@ static OPJ_SIZE_T read_bytes(void *target, OPJ_SIZE_T count, void *own) {
 
 static OPJ_OFF_T skip_bytes(OPJ_OFF_T count, void *own) {
     codec_jp2_reader *reader = own;
-    size_t left = reader->length - reader->position;
+    size_t left = reader->base.length - reader->position;
     if (count < 0 || left == 0) return -1;
     if ((uint64_t)count > left) count = (OPJ_OFF_T)left;
     reader->position += (size_t)count;
@@ -60,7 +59,7 @@ static OPJ_OFF_T skip_bytes(OPJ_OFF_T count, void *own) {
 
 static OPJ_BOOL seek(OPJ_OFF_T position, void *own) {
     codec_jp2_reader *reader = own;
-    if (position < 0 || (uint64_t)position > reader->length) return OPJ_FALSE;
+    if (position < 0 || (uint64_t)position > reader->base.length) return OPJ_FALSE;
     reader->position = (size_t)position;
     return OPJ_TRUE;
 }
@@ -72,17 +71,16 @@ static void take_error(const char *text, void *own) {
 }
 
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length) {
-    codec_jp2_reader *reader = calloc(1, sizeof *reader);
+    codec_jp2_reader *reader = codec_allocate(sizeof *reader, bytes, length);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = reader->cut_place = length;
+    reader->cut_place = length;
     return reader;
 }
 
 void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place) {
     // SOT: the marker, the segment's length, the tile's number, and the length of the part.
     reader->cut_place = place + 6;
-    size_t length = reader->length - place;
+    size_t length = reader->base.length - place;
     for (int i = 0; i < 4; i++) reader->cut_length[i] = (uint8_t)(length >> (24 - 8 * i));
 }
 
@@ -118,7 +116,7 @@ codec_status codec_jp2_reader_start(
     if (!reader->codec || !reader->stream) return CODEC_NO_MEMORY;
     opj_set_error_handler(reader->codec, take_error, reader);
     opj_stream_set_user_data(reader->stream, reader, NULL);
-    opj_stream_set_user_data_length(reader->stream, reader->length);
+    opj_stream_set_user_data_length(reader->stream, reader->base.length);
     opj_stream_set_read_function(reader->stream, read_bytes);
     opj_stream_set_skip_function(reader->stream, skip_bytes);
     opj_stream_set_seek_function(reader->stream, seek);

@@ -17,8 +17,6 @@ typedef struct {
 
 struct codec_jxl_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length;
     /// Decodes; made anew for each reading of the file.
     JxlDecoder *decoder;
     JxlBasicInfo info;
@@ -45,7 +43,7 @@ static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL compo
         JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
         JxlDecoderSetUnpremultiplyAlpha(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
         JxlDecoderSetCoalescing(decoder, composes) != JXL_DEC_SUCCESS ||
-        JxlDecoderSetInput(decoder, reader->bytes, reader->length) != JXL_DEC_SUCCESS) {
+        JxlDecoderSetInput(decoder, reader->base.bytes, reader->base.length) != JXL_DEC_SUCCESS) {
         return CODEC_NO_MEMORY;
     }
     // Of a closed input, it reports missing bytes as damage, and draws nothing.
@@ -59,11 +57,7 @@ static codec_status failed(codec_jxl_reader *reader, JxlDecoderStatus status) {
 }
 
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
-    codec_jxl_reader *reader = calloc(1, sizeof *reader);
-    if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
-    return reader;
+    return codec_allocate(sizeof(codec_jxl_reader), bytes, length);
 }
 
 // MARK: Colour
@@ -190,7 +184,7 @@ static codec_status find_first_frame(codec_jxl_reader *reader) {
     if (status != CODEC_OK) return status;
     JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
     if (event != JXL_DEC_COLOR_ENCODING) return failed(reader, event);
-    reader->first_frame = reader->length - JxlDecoderReleaseInput(reader->decoder);
+    reader->first_frame = reader->base.length - JxlDecoderReleaseInput(reader->decoder);
     return CODEC_OK;
 }
 
@@ -214,11 +208,11 @@ static uint32_t read_bits(bit_reader *reader, unsigned count) {
 static int is_plain(const codec_jxl_reader *reader) {
     const JxlBasicInfo *info = &reader->info;
     if (info->have_animation || info->have_preview || info->num_extra_channels > 0 || reader->layers != 1 ||
-        !reader->is_single || reader->first_frame >= reader->length)
+        !reader->is_single || reader->first_frame >= reader->base.length)
         return 0;
     // In a container that divides the codestream, the header of another box may be here.
-    if (memmem(reader->bytes, reader->first_frame, "jxlp", 4)) return 0;
-    bit_reader bits = {reader->bytes + reader->first_frame, reader->length - reader->first_frame, 0};
+    if (memmem(reader->base.bytes, reader->first_frame, "jxlp", 4)) return 0;
+    bit_reader bits = {reader->base.bytes + reader->first_frame, reader->base.length - reader->first_frame, 0};
     // The frame's header (ISO/IEC 18181-1, FrameHeader): all fields have their default values, or they follow.
     if (read_bits(&bits, 1)) return 1;
     // A frame that is shown, of VarDCT.

@@ -19,8 +19,6 @@
 
 struct codec_svg_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length;
     codec_document document;
     RsvgHandle *handle;
     /// The intrinsic size, and the same rounded.
@@ -32,9 +30,7 @@ struct codec_svg_reader {
 void codec_svg_limit_threads(void) { setenv("RAYON_NUM_THREADS", "1", 1); }
 
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
-    codec_svg_reader *reader = calloc(1, sizeof *reader);
-    if (reader) *reader = (codec_svg_reader){.bytes = bytes, .length = length};
-    return reader;
+    return codec_allocate(sizeof(codec_svg_reader), bytes, length);
 }
 
 /// The size of an em, which librsvg takes as 12.
@@ -95,7 +91,7 @@ static codec_status parse(codec_svg_reader *reader, codec_text text, RsvgHandle 
 
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header) {
     codec_document *document = &reader->document;
-    codec_status status = codec_document_read(reader->bytes, reader->length, document);
+    codec_status status = codec_document_read(reader->base.bytes, reader->base.length, document);
     if (status != CODEC_OK) return codec_fail(reader, status, document->message);
     status = parse(reader, document->text, &reader->handle);
     if (status != CODEC_OK) return status;
@@ -109,7 +105,8 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     header->has_alpha = 1;
     // The tree, with images the document that replaces it, and what they are made of; pixels depend on the size that is rendered.
     header->held_bytes = 10 * (uint64_t)codec_svg_reader_length(reader) + document->own.capacity + 1024 * document->elements;
-    if (codec_images_exist(document->text)) header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->length;
+    if (codec_images_exist(document->text))
+        header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->base.length;
     return CODEC_OK;
 }
 

@@ -14,8 +14,6 @@
 
 struct codec_tiff_reader {
     codec_base base;
-    const uint8_t *bytes;
-    size_t length;
     uint64_t position;
     TIFF *file;
     uint32_t width, height;
@@ -54,10 +52,10 @@ struct codec_tiff_reader {
 
 static tmsize_t read_bytes(thandle_t handle, void *target, tmsize_t count) {
     codec_tiff_reader *reader = handle;
-    uint64_t left = reader->position < reader->length ? reader->length - reader->position : 0;
+    uint64_t left = reader->position < reader->base.length ? reader->base.length - reader->position : 0;
     if (count < 0) return -1;
     if ((uint64_t)count > left) count = (tmsize_t)left;
-    memcpy(target, reader->bytes + (left ? reader->position : 0), (size_t)count);
+    memcpy(target, reader->base.bytes + (left ? reader->position : 0), (size_t)count);
     reader->position += (uint64_t)count;
     return count;
 }
@@ -69,7 +67,7 @@ static tmsize_t write_nothing(thandle_t handle, void *source, tmsize_t count) {
 
 static toff_t seek(thandle_t handle, toff_t offset, int whence) {
     codec_tiff_reader *reader = handle;
-    uint64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? reader->position : reader->length;
+    uint64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? reader->position : reader->base.length;
     reader->position = base + offset;
     return reader->position;
 }
@@ -79,12 +77,12 @@ static int close_nothing(thandle_t handle) {
     return 0;
 }
 
-static toff_t size(thandle_t handle) { return ((codec_tiff_reader *)handle)->length; }
+static toff_t size(thandle_t handle) { return ((codec_base *)handle)->length; }
 
 static int map(thandle_t handle, void **base, toff_t *length) {
     codec_tiff_reader *reader = handle;
-    *base = (void *)(uintptr_t)reader->bytes;
-    *length = reader->length;
+    *base = (void *)(uintptr_t)reader->base.bytes;
+    *length = reader->base.length;
     return 1;
 }
 
@@ -106,11 +104,7 @@ static int take_warning(TIFF *file, void *own, const char *module, const char *f
 }
 
 codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length) {
-    codec_tiff_reader *reader = calloc(1, sizeof *reader);
-    if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
-    return reader;
+    return codec_allocate(sizeof(codec_tiff_reader), bytes, length);
 }
 
 static codec_status open_file(codec_tiff_reader *reader) {
@@ -123,7 +117,7 @@ static codec_status open_file(codec_tiff_reader *reader) {
         "", "r", reader, read_bytes, write_nothing, seek, close_nothing, size, map, unmap, options);
     TIFFOpenOptionsFree(options);
     if (reader->file) return CODEC_OK;
-    return reader->length < 16 || strstr(reader->base.message, "read") ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    return reader->base.length < 16 || strstr(reader->base.message, "read") ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
 // MARK: The header
@@ -407,7 +401,7 @@ static void convert_pixels(const codec_tiff_reader *reader, const uint32_t *row,
 /// Returns the reason for which a strip or tile could not be decoded.
 static codec_status failed(codec_tiff_reader *reader, uint32_t number) {
     uint64_t start = TIFFGetStrileOffset(reader->file, number), count = TIFFGetStrileByteCount(reader->file, number);
-    if (start > reader->length || count > reader->length - start) return CODEC_TRUNCATED;
+    if (start > reader->base.length || count > reader->base.length - start) return CODEC_TRUNCATED;
     return CODEC_DAMAGED;
 }
 

@@ -10,8 +10,6 @@ struct codec_jpeg_reader {
     error_manager errors;
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
-    const uint8_t *bytes;
-    size_t length;
     /// The data ended before the end marker, and an end marker was supplied.
     int ran_out;
     /// There were more scans than CODEC_MAXIMUM_SCANS.
@@ -29,7 +27,7 @@ static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
 static boolean fill(j_decompress_ptr jpeg) {
     static const JOCTET end[2] = {0xFF, JPEG_EOI};
     codec_jpeg_reader *reader = jpeg->client_data;
-    const uint8_t *place = jpeg->src->next_input_byte, *end_of_file = reader->bytes + reader->length;
+    const uint8_t *place = jpeg->src->next_input_byte, *end_of_file = reader->base.bytes + reader->base.length;
     if (reader->skips_scans && !reader->ran_out && place < end_of_file) {
         jpeg->src->next_input_byte = jpeg_skip_scans(jpeg, place, end_of_file);
         jpeg->src->bytes_in_buffer = jpeg_count_until_skipped(jpeg, jpeg->src->next_input_byte, end_of_file);
@@ -46,7 +44,7 @@ static void skip(j_decompress_ptr jpeg, long count) {
     if ((size_t)count > jpeg->src->bytes_in_buffer) {
         // A complete segment never extends beyond its span.
         const codec_jpeg_reader *reader = jpeg->client_data;
-        jpeg->src->next_input_byte = reader->bytes + reader->length;
+        jpeg->src->next_input_byte = reader->base.bytes + reader->base.length;
         fill(jpeg);
     } else {
         jpeg->src->next_input_byte += count;
@@ -103,10 +101,8 @@ static codec_status warnings_status(const codec_jpeg_reader *reader) {
 }
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length) {
-    codec_jpeg_reader *reader = calloc(1, sizeof *reader);
+    codec_jpeg_reader *reader = codec_allocate(sizeof *reader, bytes, length);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
     reader->jpeg.err = prepare_errors(&reader->errors, &reader->base);
     if (setjmp(reader->errors.jump)) {
         codec_jpeg_reader_destroy(reader);
@@ -190,7 +186,7 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
         // Block smoothing would estimate the skipped coefficients and change others.
         jpeg->do_block_smoothing = FALSE;
         reader->source.bytes_in_buffer = jpeg_count_until_skipped(
-            jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
+            jpeg, reader->source.next_input_byte, reader->base.bytes + reader->base.length);
     }
     jpeg_start_decompress(jpeg);
     if (jpeg_has_multiple_scans(jpeg) && needs_all(reader) && coefficients_missing(reader))
@@ -201,15 +197,15 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
 /// Begins the file again, and ends it before the segment that libjpeg could not read. Returns 0 if nothing remains.
 static int cut_off(codec_jpeg_reader *reader) {
     size_t position = codec_jpeg_reader_position(reader);
-    const uint8_t *marker = position > 2 ? memrchr(reader->bytes, 0xFF, position - 1) : NULL;
+    const uint8_t *marker = position > 2 ? memrchr(reader->base.bytes, 0xFF, position - 1) : NULL;
     // Always less than before, so that this ends.
-    if (!marker || (size_t)(marker - reader->bytes) >= reader->length) return 0;
-    reader->length = (size_t)(marker - reader->bytes);
+    if (!marker || (size_t)(marker - reader->base.bytes) >= reader->base.length) return 0;
+    reader->base.length = (size_t)(marker - reader->base.bytes);
     jpeg_abort_decompress(&reader->jpeg);
     reader->ran_out = reader->errors.damaged = reader->errors.is_empty = 0;
     memset(reader->scanned, 0, sizeof reader->scanned);
-    reader->source.next_input_byte = reader->bytes;
-    reader->source.bytes_in_buffer = reader->length;
+    reader->source.next_input_byte = reader->base.bytes;
+    reader->source.bytes_in_buffer = reader->base.length;
     codec_header header = {0};
     return codec_jpeg_reader_read_header(reader, &header) == CODEC_OK;
 }
@@ -260,7 +256,7 @@ codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t cou
 }
 
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
-    return reader->ran_out ? reader->length : (size_t)(reader->source.next_input_byte - reader->bytes);
+    return reader->ran_out ? reader->base.length : (size_t)(reader->source.next_input_byte - reader->base.bytes);
 }
 
 void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {

@@ -16,8 +16,7 @@ struct codec_png_reader {
     codec_base base;
     png_structp png;
     png_infop info;
-    const uint8_t *bytes;
-    size_t length, position;
+    size_t position;
     /// The offset of an incomplete IDAT chunk at the end of an incomplete file, else 0, and the available length of its
     /// content.
     size_t cut_chunk;
@@ -61,11 +60,11 @@ static void ignore_warning(png_structp png, const char *message) {
 
 static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
     codec_png_reader *reader = png_get_io_ptr(png);
-    if (count > reader->length - reader->position) {
+    if (count > reader->base.length - reader->position) {
         reader->ran_out = 1;
         png_error(png, "the file ends early");
     }
-    memcpy(destination, reader->bytes + reader->position, count);
+    memcpy(destination, reader->base.bytes + reader->position, count);
     if (reader->cut_chunk && reader->position == reader->cut_chunk && count >= 4) {
         for (int i = 0; i < 4; i++) destination[i] = (uint8_t)(reader->cut_length >> (24 - 8 * i));
     }
@@ -81,10 +80,8 @@ static codec_status reading_status(const codec_png_reader *reader) {
 }
 
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
-    codec_png_reader *reader = calloc(1, sizeof *reader);
+    codec_png_reader *reader = codec_allocate(sizeof *reader, bytes, length);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
     reader->png = png_create_read_struct_2(
         PNG_LIBPNG_VER_STRING, reader, failed, ignore_warning, reader, allocate, release);
     reader->info = reader->png ? png_create_info_struct(reader->png) : NULL;
@@ -98,9 +95,9 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
 
 /// Finds an IDAT chunk that is incomplete.
 static void find_cut_chunk(codec_png_reader *reader) {
-    for (uint64_t position = 8; position + 8 < reader->length;) {
-        const uint8_t *chunk = reader->bytes + position;
-        uint64_t left = reader->length - position - 8, size = codec_big_endian(chunk, 4);
+    for (uint64_t position = 8; position + 8 < reader->base.length;) {
+        const uint8_t *chunk = reader->base.bytes + position;
+        uint64_t left = reader->base.length - position - 8, size = codec_big_endian(chunk, 4);
         // libpng reads a chunk completely or not at all, so its length is changed to the available one.
         if (size > left && memcmp(chunk + 4, "IDAT", 4) == 0) {
             reader->cut_chunk = (size_t)position;
@@ -113,8 +110,9 @@ static void find_cut_chunk(codec_png_reader *reader) {
 /// Returns the status for a size of zero or beyond the limits, which libpng reports as one generic error. IHDR is
 /// always the first chunk.
 static codec_status check_size(const codec_png_reader *reader) {
-    if (reader->length < 24 || memcmp(reader->bytes + 12, "IHDR", 4) != 0) return CODEC_OK;
-    uint64_t width = codec_big_endian(reader->bytes + 16, 4), height = codec_big_endian(reader->bytes + 20, 4);
+    const uint8_t *bytes = reader->base.bytes;
+    if (reader->base.length < 24 || memcmp(bytes + 12, "IHDR", 4) != 0) return CODEC_OK;
+    uint64_t width = codec_big_endian(bytes + 16, 4), height = codec_big_endian(bytes + 20, 4);
     if (width == 0 || height == 0) return CODEC_EMPTY;
     if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     return CODEC_OK;
@@ -153,7 +151,7 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
     if (reader->plain_channels > 0) {
         // libpng has read the header of the first IDAT chunk.
         reader->rows = png_rows_create(
-            &reader->base, reader->bytes, reader->length, reader->position - 8, reader->width, reader->height,
+            &reader->base, reader->base.bytes, reader->base.length, reader->position - 8, reader->width, reader->height,
             reader->plain_channels, order);
         return reader->rows ? CODEC_OK : CODEC_NO_MEMORY;
     }

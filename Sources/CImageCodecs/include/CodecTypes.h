@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /// The result of a call.
 typedef enum {
@@ -36,6 +37,9 @@ typedef enum {
 
 /// The first member of each reader and writer.
 typedef struct {
+    /// Of a reader: the file.
+    const uint8_t *bytes;
+    size_t length;
     /// The text of the last error; empty without one.
     char message[256];
     /// What a reader accepts: a file whose end is missing, because it is being downloaded; any damage.
@@ -52,6 +56,13 @@ static inline codec_status codec_fail(void *object, codec_status status, const c
     codec_base *base = (codec_base *)object;
     snprintf(base->message, sizeof base->message, "%s", message);
     return status;
+}
+
+/// Allocates a reader of a file, of `size` bytes that are zero but for its base; NULL without memory.
+static inline void *codec_allocate(size_t size, const uint8_t *bytes, size_t length) {
+    codec_base *base = (codec_base *)calloc(1, size);
+    if (base) *base = (codec_base){.bytes = bytes, .length = length};
+    return base;
 }
 
 /// States what a reader accepts. Call before reading the header.
