@@ -77,7 +77,7 @@ package struct Fields {
         reader = JSONReader(bytes, form: .packed)
         writer = JSONWriter(capacity: 0)
         try index()
-        rest = bytes[reader.position...]
+        rest = bytes.dropFirst(reader.scanner.position)
     }
 
     private init(writing writer: consuming JSONWriter) {
@@ -321,13 +321,13 @@ package struct Fields {
             var index = 0
             readElements(name, most, presence, &values) { fields, name in
                 var value = Value.blank
-                let start = fields.reader.position
+                let start = fields.reader.scanner.position
                 guard (try? fields.reader.skip()) != nil else { return nil }
-                let end = fields.reader.position
-                fields.reader.position = start
+                let end = fields.reader.scanner.position
+                fields.reader.scanner.position = start
                 fields.nested(isNumbered ? "\(name)[\(index)]" : "\(name)") { value.list(&$0) }
                 index += 1
-                fields.reader.position = end
+                fields.reader.scanner.position = end
                 return fields.problem == nil ? value : nil
             }
         } else {
@@ -449,7 +449,7 @@ package struct Fields {
     /// Reads the string of the member at `index`, whose name is `name`; nil when it is longer than `most` bytes, and
     /// also, with a note, when it is another value.
     package mutating func string(at index: Int, named name: String, most: Int) -> String? {
-        reader.position = members[index].value
+        reader.scanner.position = members[index].value
         guard reader.nextIsString else { return readString(name, .max) }
         return (try? reader.readString(most: most)) ?? nil
     }
@@ -461,7 +461,7 @@ package struct Fields {
     package mutating func integer(named name: String, _ value: inout Int, in range: ClosedRange<Int>) {
         if isReading {
             guard let position = position(of: name.utf8Span.span) else { return }
-            reader.position = position
+            reader.scanner.position = position
             if let read = readInteger(name, in: range) { value = read }
         } else {
             writer.member(name, value)
@@ -472,7 +472,7 @@ package struct Fields {
     package mutating func object<Value: FieldList>(named name: String, _ value: inout Value) {
         if isReading {
             guard let position = position(of: name.utf8Span.span) else { return }
-            reader.position = position
+            reader.scanner.position = position
             nested(name) { value.list(&$0) }
         } else {
             writer.name(name)
@@ -506,7 +506,7 @@ package struct Fields {
     private func reader(at name: StaticString) -> JSONReader? {
         guard let position = position(of: name) else { return nil }
         var copy = reader
-        copy.position = position
+        copy.scanner.position = position
         return copy
     }
 
@@ -528,7 +528,7 @@ package struct Fields {
     /// Moves to the value of `name`; false, and a note if it is required, when there is none.
     private mutating func find(_ name: StaticString, _ presence: Presence) -> Bool {
         if let position = position(of: name) {
-            reader.position = position
+            reader.scanner.position = position
             return true
         }
         if presence == .required { note(name, "present") }

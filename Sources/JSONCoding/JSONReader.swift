@@ -18,20 +18,18 @@ package struct JSONReader {
         let key: FieldKey
         /// Whether the name is written with escapes or beyond ASCII.
         let isUnusual: Bool
-        /// The offset of the name's first byte.
-        let nameStart: Int
-        let value: Int
+        /// The offsets of the name's first byte and of the value.
+        let nameStart, value: Int
     }
 
     let bytes: ArraySlice<UInt8>
     let form: JSONForm
-    var position: Int
-    var depth = 0
+    /// It stands before the next value.
+    var scanner = JSONScanner(at: 0)
 
     /// Starts at the first of `bytes`, which are not copied.
     package init(_ bytes: ArraySlice<UInt8>, form: JSONForm = .text) {
         (self.bytes, self.form) = (bytes, form)
-        position = bytes.startIndex
     }
 
     // MARK: Structure
@@ -42,8 +40,9 @@ package struct JSONReader {
         if form == .packed { return try indexPacked(&members) }
         let bytes = bytes
         let text = bytes.span
-        var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth, tokens: tokens)
-        defer { position = bytes.startIndex + scanner.position }
+        var scanner = scanner
+        scanner.tokens = tokens
+        defer { self.scanner.position = scanner.position }
         try scanner.expect(UInt8(ascii: "{"), "an object", in: text)
         try scanner.enter()
         if !scanner.take(UInt8(ascii: "}"), in: text) {
@@ -58,27 +57,41 @@ package struct JSONReader {
                 let key = isUnusual ? FieldKey(written: text, at: start - 1) : FieldKey(name)
                 try scanner.expect(UInt8(ascii: ":"), "a colon", in: text)
                 scanner.skipSpace(in: text)
-                members.append(
-                    Member(
-                        key: key, isUnusual: isUnusual, nameStart: bytes.startIndex + start,
-                        value: bytes.startIndex + scanner.position))
+                members.append(Member(key: key, isUnusual: isUnusual, nameStart: start, value: scanner.position))
                 try scanner.skipValue(in: text)
             } while scanner.take(UInt8(ascii: ","), in: text)
             try scanner.expect(UInt8(ascii: "}"), "a comma or the end of the object", in: text)
         }
     }
 
+    /// `index` for the packed form.
+    private mutating func indexPacked(_ members: inout [Member]) throws(MalformedJSON) {
+        let bytes = bytes
+        let packed = bytes.span
+        var scanner = scanner
+        defer { self.scanner.position = scanner.position }
+        guard scanner.takeTag(UInt8(ascii: "{"), in: packed) else { throw scanner.malformed("an object") }
+        while !scanner.takeTag(UInt8(ascii: "}"), in: packed) {
+            if members.count == Self.maximumMembers {
+                throw scanner.malformed("at most \(Self.maximumMembers) members")
+            }
+            let name = try scanner.readPackedString(in: packed)
+            let key = FieldKey(packed.extracting(name))
+            members.append(Member(key: key, isUnusual: false, nameStart: name.lowerBound, value: scanner.position))
+            try scanner.skipPackedValue(in: packed)
+        }
+    }
+
     /// Whether `member` has the name `wanted`, whose key is that of the member.
     func isNamed(_ member: Member, _ wanted: Span<UInt8>) -> Bool {
         if member.isUnusual { return name(of: member, most: wanted.count)?.utf8Span.span.isEqual(to: wanted) ?? false }
-        let start = member.nameStart - bytes.startIndex
-        return bytes.span.extracting(start..<start + wanted.count).isEqual(to: wanted)
+        return bytes.span.extracting(member.nameStart..<member.nameStart + wanted.count).isEqual(to: wanted)
     }
 
     /// Returns the name of `member`; nil when it is longer than `most` bytes.
     func name(of member: Member, most: Int) -> String? {
         var copy = self
-        copy.position = member.nameStart - (form == .packed ? 5 : 1)
+        copy.scanner.position = member.nameStart - (form == .packed ? 5 : 1)
         return try? copy.readString(most: most)
     }
 
@@ -87,17 +100,16 @@ package struct JSONReader {
         _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
         try expect(UInt8(ascii: "{"), "an object")
-        try enter()
+        try scanner.enter()
         if !take(UInt8(ascii: "}")) {
             repeat {
-                skipWhitespace()
                 let name = try readString()
                 try expect(UInt8(ascii: ":"), "a colon")
                 try member(&self, name)
             } while take(UInt8(ascii: ","))
             try expect(UInt8(ascii: "}"), "a comma or the end of the object")
         }
-        depth -= 1
+        scanner.depth -= 1
     }
 
     /// Reads an array. `element` must read exactly one value for each element.
@@ -105,24 +117,47 @@ package struct JSONReader {
         _ element: (inout JSONReader) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
         try expect(UInt8(ascii: "["), "an array")
-        try enter()
+        try scanner.enter()
         if !take(UInt8(ascii: "]")) {
             repeat { try element(&self) } while take(UInt8(ascii: ","))
             try expect(UInt8(ascii: "]"), "a comma or the end of the array")
         }
-        depth -= 1
+        scanner.depth -= 1
     }
 
     /// Skips one value of any kind.
     package mutating func skip() throws(MalformedJSON) {
-        if form == .packed {
-            var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
-            defer { position = bytes.startIndex + scanner.position }
-            return try scanner.skipValue(in: bytes.span)
-        }
-        var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth)
-        defer { position = bytes.startIndex + scanner.position }
+        let bytes = bytes
+        if form == .packed { return try scanner.skipPackedValue(in: bytes.span) }
         try scanner.skipValue(in: bytes.span)
+    }
+
+    mutating func take(_ byte: UInt8) -> Bool {
+        let bytes = bytes
+        return scanner.take(byte, in: bytes.span)
+    }
+
+    private mutating func expect(_ byte: UInt8, _ expected: String) throws(MalformedJSON) {
+        if !take(byte) { throw scanner.malformed(expected) }
+    }
+
+    /// Whether an array has another element, which stands next then.
+    mutating func takeSeparator() -> Bool {
+        if form == .packed { nextByte != nil && nextByte != UInt8(ascii: "]") } else { take(UInt8(ascii: ",")) }
+    }
+
+    package func expectEnd() throws(MalformedJSON) {
+        var end = scanner
+        end.skipSpace(in: bytes.span)
+        if end.position != bytes.count { throw end.malformed("the end of the text") }
+    }
+
+    /// The next byte that is no white space; nil at the end.
+    private var nextByte: UInt8? {
+        var next = scanner
+        let text = bytes.span
+        next.skipSpace(in: text)
+        return next.position < text.count ? text[next.position] : nil
     }
 
     // Whether a value of this kind stands next.
@@ -152,13 +187,9 @@ package struct JSONReader {
         let bytes = bytes
         let text = bytes.span
         if form == .packed {
-            var scanner = PackedScanner(at: position - bytes.startIndex)
-            defer { position = bytes.startIndex + scanner.position }
-            let contents = try scanner.readString(in: text)
+            let contents = try scanner.readPackedString(in: text)
             return contents.count > most ? nil : String(validating: text.extracting(contents))
         }
-        var scanner = JSONScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
         scanner.skipSpace(in: text)
         if let contents = scanner.skipPlainString(in: text) {
             return contents.count > most ? nil : String(validating: text.extracting(contents))
@@ -171,8 +202,10 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readBoolean() throws(MalformedJSON) -> Bool {
-        let isTrue = peek() == UInt8(ascii: "t")
-        try form == .packed ? scanWord(isTrue ? "t" : "f") : scanWord(isTrue ? "true" : "false")
+        let bytes = bytes
+        let isTrue = nextByte == UInt8(ascii: "t")
+        scanner.skipSpace(in: bytes.span)
+        try scanner.skipWord(form == .packed ? isTrue ? "t" : "f" : isTrue ? "true" : "false", in: bytes.span)
         return isTrue
     }
 
@@ -180,14 +213,12 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readInteger() throws(MalformedJSON) -> Int? {
-        if form == .packed {
-            if take(UInt8(ascii: "#")) { return try readPacked(Int.self) }
-            return try readNumber().flatMap { Int(exactly: $0) }
-        }
         let bytes = bytes
         let text = bytes.span
-        var scanner = JSONScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
+        if form == .packed {
+            if take(UInt8(ascii: "#")) { return try scanner.readPacked(Int.self, in: text) }
+            return try readNumber().flatMap { Int(exactly: $0) }
+        }
         scanner.skipSpace(in: text)
         let start = scanner.position
         // 1.0 and 1e3 are integers, too.
@@ -209,16 +240,14 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readNumber() throws(MalformedJSON) -> Double? {
-        if form == .packed {
-            if take(UInt8(ascii: "#")) { return Double(try readPacked(Int.self)) }
-            try expect(UInt8(ascii: "~"), "a number")
-            let number = Double(bitPattern: try readPacked(UInt64.self))
-            return number.isFinite ? number : nil
-        }
         let bytes = bytes
         let text = bytes.span
-        var scanner = JSONScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
+        if form == .packed {
+            if take(UInt8(ascii: "#")) { return Double(try scanner.readPacked(Int.self, in: text)) }
+            try expect(UInt8(ascii: "~"), "a number")
+            let number = Double(bitPattern: try scanner.readPacked(UInt64.self, in: text))
+            return number.isFinite ? number : nil
+        }
         scanner.skipSpace(in: text)
         let start = scanner.position
         try scanner.skipNumber(in: text)

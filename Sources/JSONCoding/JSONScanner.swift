@@ -114,7 +114,7 @@ struct JSONScanner {
         try expect(UInt8(ascii: ":"), "a colon", in: text)
     }
 
-    private mutating func skipWord(_ word: StaticString, in text: Span<UInt8>) throws(MalformedJSON) {
+    mutating func skipWord(_ word: StaticString, in text: Span<UInt8>) throws(MalformedJSON) {
         let wanted = unsafe Span(_unsafeStart: word.utf8Start, count: word.utf8CodeUnitCount)
         for index in wanted.indices {
             guard position < text.count, text[position] == wanted[index] else { throw malformed("a value") }

@@ -3,9 +3,4 @@ package struct MalformedJSON: Error, Equatable {
     package let expected: String
     /// The offset from the first byte of the text.
     package let offset: Int
-
-    package init(expected: String, offset: Int) {
-        self.expected = expected
-        self.offset = offset
-    }
 }

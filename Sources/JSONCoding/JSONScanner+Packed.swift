@@ -1,17 +1,8 @@
-/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes, and
-/// that arrays and objects end; the rest is checked when it is read.
-struct PackedScanner {
-    /// The offset in the bytes.
-    var position: Int
-    /// The number of enclosing arrays and objects.
-    var depth: Int
-
-    init(at position: Int, depth: Int = 0) { (self.position, self.depth) = (position, depth) }
-
-    func malformed(_ expected: String) -> MalformedJSON { MalformedJSON(expected: expected, offset: position) }
-
+// The packed form: it is checked that all lengths are within the bytes, and that arrays and objects end. The rest is
+// checked when it is read.
+extension JSONScanner {
     @inline(__always)
-    mutating func take(_ tag: UInt8, in bytes: Span<UInt8>) -> Bool {
+    mutating func takeTag(_ tag: UInt8, in bytes: Span<UInt8>) -> Bool {
         guard position < bytes.count, bytes[position] == tag else { return false }
         position += 1
         return true
@@ -19,9 +10,9 @@ struct PackedScanner {
 
     /// Reads a string as the range of its bytes.
     @inline(__always)
-    mutating func readString(in bytes: Span<UInt8>) throws(MalformedJSON) -> Range<Int> {
-        guard take(UInt8(ascii: "\""), in: bytes) else { throw malformed("a string") }
-        let count = Int(try readInteger(UInt32.self, in: bytes))
+    mutating func readPackedString(in bytes: Span<UInt8>) throws(MalformedJSON) -> Range<Int> {
+        guard takeTag(UInt8(ascii: "\""), in: bytes) else { throw malformed("a string") }
+        let count = Int(try readPacked(UInt32.self, in: bytes))
         guard count <= bytes.count - position else { throw malformed("a string's bytes") }
         defer { position += count }
         return position..<position + count
@@ -29,8 +20,8 @@ struct PackedScanner {
 
     /// Reads an integer or a pattern of bits without a tag.
     @inline(__always)
-    mutating func readInteger<Value: FixedWidthInteger & BitwiseCopyable>(
-        _: Value.Type = Value.self, in bytes: Span<UInt8>
+    mutating func readPacked<Value: FixedWidthInteger & BitwiseCopyable>(
+        _: Value.Type, in bytes: Span<UInt8>
     ) throws(MalformedJSON) -> Value {
         guard MemoryLayout<Value>.size <= bytes.count - position else { throw malformed("a number") }
         defer { position += MemoryLayout<Value>.size }
@@ -38,7 +29,7 @@ struct PackedScanner {
     }
 
     /// Skips one value of any kind.
-    mutating func skipValue(in bytes: Span<UInt8>) throws(MalformedJSON) {
+    mutating func skipPackedValue(in bytes: Span<UInt8>) throws(MalformedJSON) {
         let outer = depth
         // One bit for each level within the value, the innermost lowest: whether it is an object.
         var objects: UInt64 = 0
@@ -46,14 +37,13 @@ struct PackedScanner {
             guard position < bytes.count else { throw malformed("a value") }
             let tag = bytes[position]
             switch tag {
-            case UInt8(ascii: "\""): _ = try readString(in: bytes)
+            case UInt8(ascii: "\""): _ = try readPackedString(in: bytes)
             case UInt8(ascii: "#"), UInt8(ascii: "~"):
                 position += 1
-                _ = try readInteger(UInt64.self, in: bytes)
+                _ = try readPacked(UInt64.self, in: bytes)
             case UInt8(ascii: "t"), UInt8(ascii: "f"), UInt8(ascii: "n"): position += 1
             case UInt8(ascii: "{"), UInt8(ascii: "["):
-                depth += 1
-                if depth > JSONScanner.maximumDepth { throw malformed("at most \(JSONScanner.maximumDepth) levels") }
+                try enter()
                 objects = objects << 1 | (tag == UInt8(ascii: "{") ? 1 : 0)
                 position += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
