@@ -6,7 +6,6 @@ extension ImageBroker {
     /// Empties a tier of the cache, or removes the entries that were not used for `olderThanSeconds`.
     ///
     /// - Returns: the number of originals removed, and the number of bytes of originals and variants.
-    /// - Throws: `ClientError`.
     public func clear(
         _ tier: CacheTier = .all, olderThanSeconds: Int? = nil
     ) throws(ClientError) -> (removed: Int, bytes: Int) {
@@ -14,52 +13,38 @@ extension ImageBroker {
     }
 
     /// Requests the list of recently failed URLs, or its entries for `url`; at most as many as fit into one frame.
-    ///
-    /// - Throws: `ClientError`.
     public func failedEntries(of url: SourceURL? = nil) throws(ClientError) -> [FailedEntry] {
         try perform(.failedEntries(of: url))
     }
 
     /// Removes `url`, or everything, from the list of recently failed URLs. Returns the number of entries removed.
-    ///
-    /// - Throws: `ClientError`.
     public func clearFailed(_ url: SourceURL? = nil) throws(ClientError) -> Int {
         try perform(.clearFailed(url))
     }
 
     /// Suspends new loads of all clients; hits are served.
-    ///
-    /// - Throws: `ClientError`.
     public func suspend() throws(ClientError) {
         try perform(.suspend)
     }
 
     /// Resumes loads.
-    ///
-    /// - Throws: `ClientError`.
     public func resume() throws(ClientError) {
         try perform(.resume)
     }
 
     /// Cancels all pending requests of all clients.
-    ///
-    /// - Throws: `ClientError`.
     public func cancelAll() throws(ClientError) {
         try perform(.cancelAll)
     }
 
     /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong,
     /// none does, and the error is `bad-request`.
-    ///
-    /// - Throws: `ClientError`.
     public func reload() throws(ClientError) -> ReloadReport {
         try perform(.reload)
     }
 
     /// Has the installed program take the place of the running broker, which keeps its connections, leases and images
     /// in memory. If it cannot, the broker goes on as before.
-    ///
-    /// - Throws: `ClientError`.
     public func upgrade() throws(ClientError) {
         try perform(.upgrade)
     }
@@ -70,7 +55,6 @@ extension ImageBroker {
     /// They are returned by `receive`, and queued until it is called.
     ///
     /// - Returns: the id of the subscription and of its events.
-    /// - Throws: `ClientError`.
     @discardableResult
     public func subscribe(
         to events: Set<BrokerEvent.Name> = Set(BrokerEvent.Name.allCases)

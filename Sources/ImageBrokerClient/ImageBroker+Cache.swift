@@ -6,8 +6,6 @@ public import SharedCache
 // The cache: queries, prefetching, storing and removing.
 extension ImageBroker {
     /// Queries whether the image at `url` is cached, in which tier, and whether it is fresh.
-    ///
-    /// - Throws: `ClientError`.
     public func query(
         _ url: SourceURL, _ options: GetOptions = GetOptions()
     ) throws(ClientError) -> CacheStatus {
@@ -60,16 +58,12 @@ extension ImageBroker {
     }
 
     /// Stores an image like `store` of bytes, without a copy of the sealed buffer.
-    ///
-    /// - Throws: `ClientError`.
     public func store(_ buffer: SealedBuffer, as url: SourceURL, contentType: String? = nil) throws(ClientError) {
         try store(buffer.descriptor, as: url, contentType: contentType)
     }
 
     /// Stores an image like `store` of bytes, which are the content of a memfd or of a file on a tmpfs; other files are
     /// refused. The broker copies them before this returns, unless the memfd has all four seals.
-    ///
-    /// - Throws: `ClientError`.
     public func store(_ file: FileDescriptor, as url: SourceURL, contentType: String? = nil) throws(ClientError) {
         try perform(.store(file, as: url, contentType: contentType))
     }
@@ -101,8 +95,6 @@ extension ImageBroker {
     }
 
     /// Removes `url` in all its variants from the cache. Returns the number of originals removed.
-    ///
-    /// - Throws: `ClientError`.
     public func remove(_ url: SourceURL) throws(ClientError) -> Int {
         try perform(.remove(url))
     }

@@ -25,7 +25,6 @@ extension ImageBroker {
     ///   - name: the name in the broker's events, at most 255 bytes.
     ///   - options: as those of `get(path:)`.
     ///   - progress: called with the number of bytes read so far, and with their total.
-    /// - Throws: `ClientError`.
     public func get(
         file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions(),
         progress: ((Int, Int?) -> Void)? = nil
@@ -51,16 +50,12 @@ extension ImageBroker {
     }
 
     /// Queries whether the image in a file is cached, in which tier.
-    ///
-    /// - Throws: `ClientError`.
     public func query(file: FileDescriptor, _ options: GetOptions = GetOptions()) throws(ClientError) -> CacheStatus {
         try perform(.query(file, options))
     }
 
     /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals
     /// removed.
-    ///
-    /// - Throws: `ClientError`.
     public func remove(file: FileDescriptor) throws(ClientError) -> Int {
         try perform(.remove(file))
     }

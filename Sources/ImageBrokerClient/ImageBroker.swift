@@ -172,15 +172,11 @@ public final class ImageBroker {
     }
 
     /// Requests the broker's version and limits.
-    ///
-    /// - Throws: `ClientError`.
     public func hello(client: String? = nil) throws(ClientError) -> HelloReply {
         try perform(.hello(client: client))
     }
 
     /// Requests the broker's figures.
-    ///
-    /// - Throws: `ClientError`.
     public func stats() throws(ClientError) -> StatsReport {
         try perform(.stats)
     }
@@ -188,8 +184,6 @@ public final class ImageBroker {
     // MARK: Concurrent requests
 
     /// Requests the image at `url` without waiting. Returns the request's id.
-    ///
-    /// - Throws: `ClientError`.
     public func send(get url: SourceURL, _ options: GetOptions = GetOptions()) throws(ClientError) -> Int {
         try send { .get(GetRequest(id: $0, url: url, options: options)) }
     }
@@ -201,7 +195,6 @@ public final class ImageBroker {
     ///   - request: the request's id.
     ///   - priority: the new priority; nil to keep it.
     ///   - detach: whether its download goes on, for the cache, when this client leaves.
-    /// - Throws: `ClientError`.
     public func update(
         _ request: Int, priority: GetOptions.Priority? = nil, detach: Bool = false
     ) throws(ClientError) {
@@ -210,16 +203,12 @@ public final class ImageBroker {
     }
 
     /// Waits for the next reply or progress of any request.
-    ///
-    /// - Throws: `ClientError`.
     public func receive() throws(ClientError) -> Incoming {
         if !stash.isEmpty { return try stash.removeFirst().get() }
         return try receiveFromSocket()
     }
 
     /// Releases the leases of images that were released by this process now; otherwise with the next request.
-    ///
-    /// - Throws: `ClientError`.
     public func returnLeases() throws(ClientError) {
         session.enqueueDue(report: unsafe kept?.takeTouch())
         try flush()
@@ -323,8 +312,6 @@ public final class ImageBroker {
     }
 
     /// Requests the image in a file without waiting. Returns the request's id.
-    ///
-    /// - Throws: `ClientError`.
     public func send(
         getFile file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions()
     ) throws(ClientError) -> Int {

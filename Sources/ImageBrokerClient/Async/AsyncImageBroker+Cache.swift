@@ -7,8 +7,6 @@ public import SharedCache
 // the task is cancelled; a request of an administrator is refused to others with `forbidden`.
 extension AsyncImageBroker {
     /// Queries whether the image at `url` is cached, in which tier, and whether it is fresh.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func query(
         _ url: String, options: GetOptions = GetOptions()
     ) async throws -> CacheStatus {
@@ -16,8 +14,6 @@ extension AsyncImageBroker {
     }
 
     /// Queries whether the image in a file is cached, in which tier.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func query(
         _ file: FileDescriptor, options: GetOptions = GetOptions()
     ) async throws -> CacheStatus {
@@ -81,8 +77,6 @@ extension AsyncImageBroker {
 
     /// Stores an image like `store` of bytes, which are the content of a memfd or of a file on a tmpfs; other files are
     /// refused. The broker copies them before this returns, unless the memfd has all four seals.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func store(
         _ file: FileDescriptor, as url: String, contentType: String? = nil
     ) async throws {
@@ -116,16 +110,12 @@ extension AsyncImageBroker {
     }
 
     /// Removes `url` in all its variants from the cache. Returns the number of originals removed.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func remove(_ url: String) async throws -> Int {
         try await perform(.remove(try Self.source(url)))
     }
 
     /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals
     /// removed.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func remove(_ file: FileDescriptor) async throws -> Int {
         try await perform(.remove(file))
     }
@@ -133,13 +123,9 @@ extension AsyncImageBroker {
     // MARK: The broker
 
     /// Requests the broker's version and limits.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func hello() async throws -> HelloReply { try await perform(.hello(client: nil)) }
 
     /// Requests the broker's figures.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func stats() async throws -> StatsReport { try await perform(.stats) }
 
     // MARK: Requests of administrators
@@ -147,7 +133,6 @@ extension AsyncImageBroker {
     /// Empties a tier of the cache, or removes the entries that were not used for `olderThanSeconds`.
     ///
     /// - Returns: the number of originals removed, and the number of bytes of originals and variants.
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func clear(
         _ tier: CacheTier = .all, olderThanSeconds: Int? = nil
     ) async throws -> (removed: Int, bytes: Int) {
@@ -155,44 +140,30 @@ extension AsyncImageBroker {
     }
 
     /// Requests the list of recently failed URLs, or its entries for `url`; at most as many as fit into one frame.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func failedEntries(of url: String? = nil) async throws -> [FailedEntry] {
         try await perform(.failedEntries(of: try url.map { try Self.source($0) }))
     }
 
     /// Removes `url`, or everything, from the list of recently failed URLs. Returns the number of entries removed.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func clearFailed(_ url: String? = nil) async throws -> Int {
         try await perform(.clearFailed(try url.map { try Self.source($0) }))
     }
 
     /// Suspends new loads of all clients; hits are served.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func suspend() async throws { try await perform(.suspend) }
 
     /// Resumes loads.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func resume() async throws { try await perform(.resume) }
 
     /// Cancels all pending requests of all clients.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func cancelAll() async throws { try await perform(.cancelAll) }
 
     /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong,
     /// none does, and the error is `bad-request`.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func reload() async throws -> ReloadReport { try await perform(.reload) }
 
     /// Has the installed program take the place of the running broker, which keeps its connections, leases and images
     /// in memory. If it cannot, the broker goes on as before.
-    ///
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func upgrade() async throws { try await perform(.upgrade) }
 
     static func source(_ url: String) throws(ClientError) -> SourceURL {

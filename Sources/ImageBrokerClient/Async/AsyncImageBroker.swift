@@ -13,6 +13,7 @@ internal import SharedCache
 /// All requests share one connection, however many tasks make them, and the broker answers each when it is ready. The
 /// connection is opened with the first request. One thread of its own receives; no thread waits for a single request.
 ///
+/// - **Errors.** Asynchronous methods throw `ClientError`, and `CancellationError` when their task is cancelled.
 /// - **Cancellation.** A request of a task that is cancelled throws `CancellationError` at once, and the broker stops
 ///   the work if nobody else waits for it.
 /// - **Restarts.** If the broker exits, the next request connects again. Requests in flight are sent once more over the
@@ -117,7 +118,6 @@ public final class AsyncImageBroker: Sendable {
     ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image.
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func image(
         in file: FileDescriptor, name: String? = nil, width: Int? = nil, height: Int? = nil,
         fit: Transform.Fit? = nil, options: GetOptions = GetOptions()
@@ -137,7 +137,6 @@ public final class AsyncImageBroker: Sendable {
     ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image. All clients that load the same bytes share it.
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func image(
         from bytes: some Collection<UInt8>, name: String? = nil, width: Int? = nil, height: Int? = nil,
         fit: Transform.Fit? = nil, options: GetOptions = GetOptions()

@@ -8,7 +8,6 @@ extension AsyncImageBroker {
     ///   - names: the kinds of events.
     ///   - limit: the number of events that are kept for a slow loop, at least one; older ones are dropped.
     /// - Returns: the events from now on.
-    /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func events(
         _ names: Set<BrokerEvent.Name> = Set(BrokerEvent.Name.allCases), keepingNewest limit: Int = 1024
     ) async throws -> BrokerEvents {
@@ -49,8 +48,6 @@ public struct BrokerEvents: AsyncSequence, Sendable {
         }
 
         /// Returns the next event.
-        ///
-        /// - Throws: `ClientError`, `CancellationError`.
         public mutating func next(
             isolation actor: isolated (any Actor)? = #isolation
         ) async throws -> BrokerEvent? {

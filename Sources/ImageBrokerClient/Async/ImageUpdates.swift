@@ -79,8 +79,6 @@ public struct ImageUpdates: AsyncSequence, Sendable {
         fileprivate init(sequence: ImageUpdates) { self.sequence = sequence }
 
         /// Returns the next update; nil after the final one.
-        ///
-        /// - Throws: `ClientError`, `CancellationError`.
         public mutating func next(
             isolation actor: isolated (any Actor)? = #isolation
         ) async throws -> ImageUpdate? {
