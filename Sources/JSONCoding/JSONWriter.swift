@@ -54,48 +54,19 @@ package struct JSONWriter {
         close(UInt8(ascii: "]"))
     }
 
-    /// Writes member `name` with an array of strings.
-    package mutating func array(_ name: String, of strings: some Sequence<String>) {
+    /// Writes member `name` with an array of values.
+    package mutating func array(_ name: String, of values: some Sequence<some JSONScalar>) {
         self.name(name)
         open(UInt8(ascii: "["))
-        for string in strings { value(string) }
+        for value in values { value.write(to: &self) }
         close(UInt8(ascii: "]"))
     }
 
-    /// Writes member `name` with an array of integers.
-    package mutating func array(_ name: String, of integers: some Sequence<Int>) {
-        self.name(name)
-        open(UInt8(ascii: "["))
-        for integer in integers { value(integer) }
-        close(UInt8(ascii: "]"))
-    }
-
-    /// Writes member `name` with a string; nothing when it is nil.
-    package mutating func member(_ name: String, _ value: String?) {
+    /// Writes member `name` with a value, a fractional number to three places; nothing when it is nil.
+    package mutating func member(_ name: String, _ value: (some JSONScalar)?) {
         guard let value else { return }
         self.name(name)
-        self.value(value)
-    }
-
-    /// Writes member `name` with an integer; nothing when it is nil.
-    package mutating func member(_ name: String, _ value: Int?) {
-        guard let value else { return }
-        self.name(name)
-        self.value(value)
-    }
-
-    /// Writes member `name` with a number, to three places; nothing when it is nil.
-    package mutating func member(_ name: String, _ value: Double?) {
-        guard let value else { return }
-        self.name(name)
-        self.value(value)
-    }
-
-    /// Writes member `name` with a boolean; nothing when it is nil.
-    package mutating func member(_ name: String, _ value: Bool?) {
-        guard let value else { return }
-        self.name(name)
-        self.value(value)
+        value.write(to: &self)
     }
 
     mutating func value(_ string: String) {
@@ -255,3 +226,13 @@ package struct JSONWriter {
         }
     }
 }
+
+/// A value without members and elements.
+package protocol JSONScalar {
+    func write(to writer: inout JSONWriter)
+}
+
+extension String: JSONScalar { package func write(to writer: inout JSONWriter) { writer.value(self) } }
+extension Int: JSONScalar { package func write(to writer: inout JSONWriter) { writer.value(self) } }
+extension Double: JSONScalar { package func write(to writer: inout JSONWriter) { writer.value(self) } }
+extension Bool: JSONScalar { package func write(to writer: inout JSONWriter) { writer.value(self) } }
