@@ -63,29 +63,20 @@ struct JSONScanner {
         // One bit for each level within the value, the innermost lowest: whether it is an object.
         var objects: UInt64 = 0
         while true {
+            if objects & 1 == 1 { try skipName(in: text) }
             try countToken()
             skipSpace(in: text)
             guard position < text.count else { throw malformed("a value") }
             switch text[position] {
-            case UInt8(ascii: "{"):
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                let isObject = text[position] == UInt8(ascii: "{")
                 position += 1
                 try enter()
-                if take(UInt8(ascii: "}"), in: text) {
-                    depth -= 1
-                } else {
-                    objects = objects << 1 | 1
-                    try skipName(in: text)
+                if !take(UInt8(ascii: isObject ? "}" : "]"), in: text) {
+                    objects = objects << 1 | (isObject ? 1 : 0)
                     continue
                 }
-            case UInt8(ascii: "["):
-                position += 1
-                try enter()
-                if take(UInt8(ascii: "]"), in: text) {
-                    depth -= 1
-                } else {
-                    objects <<= 1
-                    continue
-                }
+                depth -= 1
             case UInt8(ascii: "\""): try skipString(in: text)
             case UInt8(ascii: "t"): try skipWord("true", in: text)
             case UInt8(ascii: "f"): try skipWord("false", in: text)
@@ -102,7 +93,6 @@ struct JSONScanner {
                 objects >>= 1
             }
             if depth == outer { return }
-            if objects & 1 == 1 { try skipName(in: text) }
         }
     }
 
