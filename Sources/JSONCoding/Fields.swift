@@ -16,6 +16,15 @@ package protocol FieldList {
     mutating func list(_ fields: inout Fields)
 }
 
+/// A list of fields whose initial values are those that reading starts from.
+package protocol InitialFieldList: FieldList {
+    init()
+}
+
+extension InitialFieldList {
+    package static var blank: Self { Self() }
+}
+
 /// The fields of one JSON object, which a `FieldList` reads or writes by naming them.
 ///
 /// Reading begins with one pass over the text, which checks all of it and notes where each member stands; after that no

@@ -137,9 +137,7 @@ extension ImageFacts.Density: FieldList {
     }
 }
 
-extension ImageFacts: FieldList {
-    package static var blank: ImageFacts { ImageFacts() }
-
+extension ImageFacts: InitialFieldList {
     /// The facts for the broker.
     package mutating func list(_ fields: inout Fields) {
         listShown(&fields)

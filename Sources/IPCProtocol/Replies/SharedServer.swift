@@ -32,9 +32,7 @@ extension StatsReport {
     }
 }
 
-extension StatsReport.SharedServer: FieldList {
-    package static var blank: StatsReport.SharedServer { StatsReport.SharedServer() }
-
+extension StatsReport.SharedServer: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.string("name", &name, most: 261)
         fields.string("state", &state, most: 16)

@@ -152,9 +152,7 @@ extension StatsReport {
     package static let mostRows = 10
 }
 
-extension StatsReport.Histogram: FieldList {
-    package static var blank: StatsReport.Histogram { StatsReport.Histogram() }
-
+extension StatsReport.Histogram: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.integer("count", &count, in: 0...Int.max)
         fields.integer("sumMicroseconds", &sumMicroseconds, in: 0...Int.max)
@@ -162,9 +160,7 @@ extension StatsReport.Histogram: FieldList {
     }
 }
 
-extension StatsReport.Host: FieldList {
-    package static var blank: StatsReport.Host { StatsReport.Host() }
-
+extension StatsReport.Host: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.string("origin", &origin)
         fields.integer("transfers", &transfers, in: 0...Int.max)
@@ -175,9 +171,7 @@ extension StatsReport.Host: FieldList {
     }
 }
 
-extension StatsReport.User: FieldList {
-    package static var blank: StatsReport.User { StatsReport.User() }
-
+extension StatsReport.User: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.integer("uid", &uid, in: 0...Int.max)
         fields.integer("requests", &requests, in: 0...Int.max)
@@ -190,9 +184,7 @@ extension StatsReport.User: FieldList {
     }
 }
 
-extension StatsReport.Death: FieldList {
-    package static var blank: StatsReport.Death { StatsReport.Death() }
-
+extension StatsReport.Death: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.string("kind", &kind)
         fields.integer("pid", &pid, in: 0...Int.max)
@@ -202,9 +194,7 @@ extension StatsReport.Death: FieldList {
     }
 }
 
-extension StatsReport.Worker: FieldList {
-    package static var blank: StatsReport.Worker { StatsReport.Worker() }
-
+extension StatsReport.Worker: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.string("kind", &kind)
         fields.integer("pid", &pid, in: 0...Int.max)

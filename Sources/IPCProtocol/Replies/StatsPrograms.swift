@@ -34,9 +34,7 @@ extension StatsReport {
     }
 }
 
-extension StatsReport.ProgramRequests: FieldList {
-    package static var blank: StatsReport.ProgramRequests { StatsReport.ProgramRequests() }
-
+extension StatsReport.ProgramRequests: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         for outcome in StatsReport.Figure.outcomes {
             fields.integer(named: outcome.rawValue, &self[outcome], in: 0...Int.max)

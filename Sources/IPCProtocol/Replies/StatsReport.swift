@@ -97,9 +97,7 @@ public struct StatsReport: Equatable, Sendable {
     }
 }
 
-extension StatsReport: FieldList {
-    package static var blank: StatsReport { StatsReport() }
-
+extension StatsReport: InitialFieldList {
     /// All members, including those that are zero.
     package mutating func list(_ fields: inout Fields) {
         for figure in Figure.allCases { fields.integer(named: figure.rawValue, &self[figure], in: 0...Int.max) }
@@ -150,9 +148,7 @@ extension StatsReport: FieldList {
     }
 }
 
-extension StatsReport.Quantiles: FieldList {
-    package static var blank: StatsReport.Quantiles { StatsReport.Quantiles() }
-
+extension StatsReport.Quantiles: InitialFieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.number("p50", &p50, .optional)
         fields.number("p90", &p90, .optional)
