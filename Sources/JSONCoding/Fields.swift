@@ -38,11 +38,6 @@ package struct Fields {
         package let field: String
         /// The expected value: "an integer from 1 to 65535".
         package let expected: String
-
-        package init(field: String, expected: String) {
-            self.field = field
-            self.expected = expected
-        }
     }
 
     /// The requirement on a field when it is read. When written, it is always there.
@@ -330,13 +325,8 @@ package struct Fields {
             var index = 0
             readElements(name, most, presence, &values) { fields, name in
                 var value = Value.blank
-                let start = fields.reader.scanner.position
-                guard (try? fields.reader.skip()) != nil else { return nil }
-                let end = fields.reader.scanner.position
-                fields.reader.scanner.position = start
                 fields.nested(isNumbered ? "\(name)[\(index)]" : "\(name)") { value.list(&$0) }
                 index += 1
-                fields.reader.scanner.position = end
                 return fields.problem == nil ? value : nil
             }
         } else {
@@ -589,13 +579,15 @@ package struct Fields {
         values = elements
     }
 
-    /// Reads the object at the reader's position with `list`.
+    /// Reads the object at the reader's position with `list`, and moves behind it.
     private mutating func nested(_ name: @autoclosure () -> String, _ list: (inout Fields) -> Void) {
         guard reader.nextIsObject else { return note(name(), expected: "an object") }
         let (outer, outerKeys, isFirst) = (members, keys, problem == nil)
         do throws(JSONReader.MalformedJSON) {
             try index()
+            let end = reader.scanner.position
             list(&self)
+            reader.scanner.position = end
             if isFirst, let inner = problem {
                 problem = Problem(field: "\(name()).\(inner.field)", expected: inner.expected)
             }
