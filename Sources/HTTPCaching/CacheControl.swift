@@ -7,10 +7,8 @@ struct CacheControl: Equatable, Sendable {
     /// The maximum number of seconds; larger values are clamped to it (RFC 9111, section 1.2.2).
     static let mostSeconds = 1 << 31
 
-    /// The seconds of the directives of these names; nil without the directive.
-    private(set) var maxAge, sharedMaxAge, staleWhileRevalidate, staleIfError: Int?
-    /// The supported directives that are present, including those with seconds.
-    private var directives: Set<Directive> = []
+    /// The supported directives that are present, each with its seconds, which have a meaning for some of them.
+    private var directives: [Directive: Int] = [:]
 
     enum Directive: String, Sendable {
         case maxAge = "max-age"
@@ -36,23 +34,15 @@ struct CacheControl: Equatable, Sendable {
             let argument = rest.first == UInt8(ascii: "=") ? Self.takeArgument(from: &rest) : ""
             rest = rest.drop { $0 != UInt8(ascii: ",") }.dropFirst()
             guard let directive = Directive(rawValue: text(name).trimming.lowercased()) else { continue }
-            let isRepeated = !directives.insert(directive).inserted
-            switch directive {
-            case .maxAge: Self.note(argument, in: &maxAge, isRepeated)
-            case .sharedMaxAge: Self.note(argument, in: &sharedMaxAge, isRepeated)
-            case .staleWhileRevalidate: Self.note(argument, in: &staleWhileRevalidate, isRepeated)
-            case .staleIfError: Self.note(argument, in: &staleIfError, isRepeated)
-            default: break
-            }
+            let seconds = min(argument.decimal ?? 0, Self.mostSeconds)
+            directives[directive] = directives[directive, default: seconds] == seconds ? seconds : 0
         }
     }
 
-    func contains(_ directive: Directive) -> Bool { directives.contains(directive) }
+    func contains(_ directive: Directive) -> Bool { directives[directive] != nil }
 
-    private static func note(_ argument: String, in seconds: inout Int?, _ isRepeated: Bool) {
-        let value = min(argument.decimal ?? 0, mostSeconds)
-        seconds = isRepeated && seconds != value ? 0 : value
-    }
+    /// The seconds of a directive; nil without it.
+    subscript(directive: Directive) -> Int? { directives[directive] }
 
     /// Consumes "=" and a token or a quoted string (RFC 9110, section 5.6.4). An unclosed quote is treated as an
     /// ordinary character, so that no directive after it is lost.

@@ -100,11 +100,12 @@ package struct CachePolicy: Equatable, Sendable {
         lifetimeSeconds = Self.counted(min(wanted, settings.maximumLifetime))
         mustRevalidate =
             control.contains(.mustRevalidate)
-            || isShared && (control.contains(.proxyRevalidate) || control.sharedMaxAge != nil)
+            || isShared && (control.contains(.proxyRevalidate) || control.contains(.sharedMaxAge))
         alwaysRevalidate = control.contains(.noCache) || sendsCookiesFromJar && varying?.contains("cookie") == true
         let mayBeStale = !mustRevalidate && !alwaysRevalidate
-        revalidateSeconds = mayBeStale ? Self.counted(control.staleWhileRevalidate ?? settings.staleWhileRevalidate) : 0
-        errorSeconds = mayBeStale ? Self.counted(control.staleIfError ?? settings.staleIfError) : 0
+        revalidateSeconds =
+            mayBeStale ? Self.counted(control[.staleWhileRevalidate] ?? settings.staleWhileRevalidate) : 0
+        errorSeconds = mayBeStale ? Self.counted(control[.staleIfError] ?? settings.staleIfError) : 0
 
         // RFC 9111, section 4.2.3; the first of several ages counts (section 5.1).
         let age = response.age?.split(separator: ",").first?.trimming.decimal ?? 0
@@ -207,8 +208,8 @@ extension CachePolicy {
     private static func statedLifetime(
         _ response: ResponseRecord, _ control: CacheControl, isShared: Bool, date: Int, now: Int
     ) -> Int? {
-        if isShared, let seconds = control.sharedMaxAge { return seconds }
-        if let seconds = control.maxAge { return seconds }
+        if isShared, let seconds = control[.sharedMaxAge] { return seconds }
+        if let seconds = control[.maxAge] { return seconds }
         guard let expires = response.expires else { return nil }
         return max(0, (HTTPDate.seconds(expires, now: now) ?? date) - date)
     }
