@@ -5,13 +5,7 @@ package struct Encoding: Hashable, Sendable {
         case png, jpeg, webp
 
         /// The corresponding format among those that can be read.
-        package var imageFormat: ImageFormat {
-            switch self {
-            case .png: .png
-            case .jpeg: .jpeg
-            case .webp: .webp
-            }
-        }
+        package var imageFormat: ImageFormat { ImageFormat(rawValue: rawValue)! }
     }
 
     package static let usualQuality = 85

@@ -14,19 +14,14 @@ package struct ImageHeader: Hashable, Sendable {
     package var placeholder: Placeholder?
     /// The further properties; nil until they were asked for.
     package var facts: ImageFacts? {
-        get { details?.facts }
-        set { details = newValue.map(Details.init) }
+        get { if case .facts(let facts) = details { facts } else { nil } }
+        set { details = newValue.map(Details.facts) }
     }
     private var details: Details?
 
     /// Few headers have facts, so these have memory of their own.
-    private final class Details: Hashable, Sendable {
-        let facts: ImageFacts
-
-        init(_ facts: ImageFacts) { self.facts = facts }
-
-        static func == (left: Details, right: Details) -> Bool { left.facts == right.facts }
-        func hash(into hasher: inout Hasher) { hasher.combine(facts) }
+    private indirect enum Details: Hashable, Sendable {
+        case facts(ImageFacts)
     }
 
     /// Creates a header without timing and placeholder.

@@ -84,15 +84,7 @@ public struct GetOptions: Equatable, Sendable {
         case low, normal, high
 
         public static func < (left: Priority, right: Priority) -> Bool {
-            left.rank < right.rank
-        }
-
-        private var rank: Int {
-            switch self {
-            case .low: 0
-            case .normal: 1
-            case .high: 2
-            }
+            left != right && (left == .low || right == .high)
         }
     }
 
