@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// The way in which a process exited.
 package enum ProcessExit: Equatable, Sendable, CustomStringConvertible {
     /// It exited with this status.
@@ -9,7 +11,7 @@ package enum ProcessExit: Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .status(let status): "exit status \(status)"
-        case .signal(let number): "signal \(number) (\(SignalNumber.name(of: number)))"
+        case .signal(let number): "signal \(number) (\(unsafe String(cString: strsignal(number))))"
         }
     }
 }

@@ -20,22 +20,4 @@ package enum SignalNumber {
     /// The signals by which the kernel or the C library kills a process that has failed: SIGSEGV, SIGABRT, SIGBUS,
     /// SIGILL, SIGFPE, SIGTRAP, SIGPIPE and SIGXFSZ.
     package static let faults: Set<Int32> = [11, 6, 7, 4, 8, 5, 13, 25]
-
-    /// Returns the C library's English name of a signal (`strsignal`): "Killed".
-    package static func name(of number: Int32) -> String {
-        switch number {
-        case 1...31: names[Int(number) - 1]
-        case 34...64: "Real-time signal \(number - 34)"
-        default: "Unknown signal \(number)"
-        }
-    }
-
-    private static let names = [
-        "Hangup", "Interrupt", "Quit", "Illegal instruction", "Trace/breakpoint trap", "Aborted", "Bus error",
-        "Floating point exception", "Killed", "User defined signal 1", "Segmentation fault",
-        "User defined signal 2", "Broken pipe", "Alarm clock", "Terminated", "Stack fault", "Child exited",
-        "Continued", "Stopped (signal)", "Stopped", "Stopped (tty input)", "Stopped (tty output)",
-        "Urgent I/O condition", "CPU time limit exceeded", "File size limit exceeded", "Virtual timer expired",
-        "Profiling timer expired", "Window changed", "I/O possible", "Power failure", "Bad system call",
-    ]
 }

@@ -181,11 +181,6 @@ struct SignalNumberTests {
         #expect(SignalNumber.faults == Set(faults))
     }
 
-    @Test(arguments: Int32(-1)...70)
-    func `names are those of the C library`(number: Int32) {
-        #expect(SignalNumber.name(of: number) == (unsafe String(cString: strsignal(number))))
-    }
-
     @Test func `exits are described`() {
         #expect("\(ProcessExit.status(2))" == "exit status 2")
         #expect("\(ProcessExit.signal(9))" == "signal 9 (Killed)")
