@@ -2,20 +2,15 @@
 #include "CLinux.h"
 
 #include <grp.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/statfs.h>
 #include <sys/stat.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 
@@ -44,70 +39,9 @@ int clinux_has_huge_pages(int fd) {
     return fstatfs(fd, &information) == 0 && information.f_type == HUGETLBFS_MAGIC;
 }
 
-int clinux_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
-
-int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writing, int change) {
-    struct epoll_event event = {
-        .events = (reading ? EPOLLIN : 0) | (writing ? EPOLLOUT : 0), .data.u64 = token};
-    return epoll_ctl(queue, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
-}
-
-int clinux_epoll_watch_urgent(int queue, int fd, uint64_t token) {
-    struct epoll_event event = {.events = EPOLLPRI, .data.u64 = token};
-    return epoll_ctl(queue, EPOLL_CTL_ADD, fd, &event);
-}
-
-int clinux_epoll_forget(int queue, int fd) { return epoll_ctl(queue, EPOLL_CTL_DEL, fd, NULL); }
-
-int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds) {
-    struct epoll_event ready[256];
-    int count = epoll_wait(queue, ready, capacity < 256 ? capacity : 256, milliseconds);
-    for (int i = 0; i < count; i++) {
-        // A hang-up or an error is reported by the next read.
-        int broken = (ready[i].events & (EPOLLHUP | EPOLLERR)) != 0;
-        events[i].token = ready[i].data.u64;
-        events[i].readable = broken || (ready[i].events & (EPOLLIN | EPOLLPRI));
-        events[i].writable = (ready[i].events & EPOLLOUT) != 0;
-    }
-    return count;
-}
-
-int clinux_signalfd(const int *signals, size_t count) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < count; i++) sigaddset(&set, signals[i]);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) return -1;
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 int clinux_is_ignored(int signal) {
     struct sigaction action;
     return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-int clinux_signalfd_next(int fd) {
-    struct signalfd_siginfo info;
-    return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
-}
-
-int clinux_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
-
-int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
-
-int clinux_clock_watch(void) {
-    int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    // In the year 2262; only the cancellation is of interest.
-    struct itimerspec time = {.it_value = {.tv_sec = 9223372036}};
-    if (fd >= 0 && timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &time, NULL) < 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
-    struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
-    return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
 int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }
@@ -128,12 +62,6 @@ int clinux_open_program(const char *path) {
 }
 int clinux_open_temporary(const char *directory, mode_t mode) {
     return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
-}
-
-int clinux_link_temporary(int fd, const char *path) {
-    char source[32];
-    snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
-    return linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
 ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count) {
@@ -238,12 +166,6 @@ int clinux_accept(int listener) {
 void clinux_keep_urgent_in_line(int socket) {
     int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
-}
-
-int clinux_peer_groups(int socket, gid_t *groups, int capacity) {
-    socklen_t length = (socklen_t)capacity * sizeof *groups;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0) return -1;
-    return (int)(length / sizeof *groups);
 }
 
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid) {
@@ -389,16 +311,6 @@ int clinux_processors(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-int clinux_is_listening(int fd) {
-    int domain = 0, type = 0, listens = 0;
-    socklen_t size = sizeof domain;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) return 0;
-    size = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) return 0;
-    size = sizeof listens;
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
-}
-
 int clinux_notify(const char *path, const char *text, int fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
@@ -417,10 +329,6 @@ int clinux_notify(const char *path, const char *text, int fd) {
     close(sender);
     errno = error;
     return sent < 0 ? -1 : 0;
-}
-
-void clinux_return_freed_memory(void) {
-    malloc_trim(0);
 }
 
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument) {

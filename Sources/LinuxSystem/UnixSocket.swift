@@ -125,8 +125,9 @@ package enum UnixSocket {
         let own = try peerCredentials(of: socket).gid
         // The kernel's limit for a process.
         var groups = [gid_t](repeating: 0, count: 65_536)
-        let count = try retrying("getsockopt") { unsafe clinux_peer_groups(socket.raw, &groups, Int32(groups.count)) }
-        return [own] + groups.prefix(Int(count))
+        var length = socklen_t(groups.count * MemoryLayout<gid_t>.size)
+        try retrying("getsockopt") { unsafe getsockopt(socket.raw, SOL_SOCKET, SO_PEERGROUPS, &groups, &length) }
+        return [own] + groups.prefix(Int(length) / MemoryLayout<gid_t>.size)
     }
 
     /// Sends as many `bytes` as the socket takes, with the descriptors at the first byte. Returns the bytes taken; nil

@@ -9,17 +9,22 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -37,33 +42,7 @@ uint64_t clinux_peer_mount_namespace(int socket);
 /// Whether a file is one of hugetlbfs; false if it cannot be known.
 int clinux_has_huge_pages(int fd);
 
-/// An event from epoll, without its union.
-struct clinux_event {
-    uint64_t token;
-    int readable;
-    int writable;
-};
-int clinux_epoll_create(void);
-/// Adds `fd` to the queue under `token`; with `change`, changes the watched events. 0, or -1 with errno.
-int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writing, int change);
-/// Adds `fd` to the queue for urgent events alone, which are reported as readable. 0, or -1 with errno.
-int clinux_epoll_watch_urgent(int queue, int fd, uint64_t token);
-int clinux_epoll_forget(int queue, int fd);
-/// Waits for up to `capacity` (at most 256) events; -1 milliseconds for no limit. Their number, or -1 with errno.
-int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds);
-
-/// Blocks `count` signals in this process and returns a descriptor that reports them, or -1.
-int clinux_signalfd(const int *signals, size_t count);
-/// The next signal that `fd` reports, or 0.
-int clinux_signalfd_next(int fd);
 int clinux_is_ignored(int signal);
-/// A descriptor of a timer on the monotonic clock, or -1.
-int clinux_timerfd(void);
-/// A descriptor that becomes readable when the time of day is set, or the machine resumes from a suspension; -1 with errno.
-int clinux_clock_watch(void);
-int clinux_eventfd(void);
-/// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
-int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 
 /// Starts the program behind the descriptor `program`, whose number is above 5, or `path` when that is -1 or a script's,
 /// with `arguments` and `environment`: signals at their defaults and none blocked, `control` as descriptor 3, `more` as 4
@@ -95,8 +74,6 @@ int clinux_die_with_parent(void);
 int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode);
 /// open with O_TMPFILE, for reading and writing: a nameless file in `directory`.
 int clinux_open_temporary(const char *directory, mode_t mode);
-/// Gives a nameless file the name `path` (linkat through /proc/self/fd): 0, or -1 with errno.
-int clinux_link_temporary(int fd, const char *path);
 /// copy_file_range of up to `count` bytes at `offset` of `source` to `offset` of `target`. Bytes copied (0: end), or -1
 /// with errno.
 ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count);
@@ -134,8 +111,6 @@ int clinux_accept(int listener);
 void clinux_keep_urgent_in_line(int socket);
 
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
-// The supplementary groups of the other end: their number, or -1.
-int clinux_peer_groups(int socket, gid_t *groups, int capacity);
 
 /// sendmsg with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);
@@ -166,13 +141,9 @@ int clinux_start_thread(const char *name, void *(*body)(void *), void *argument)
 
 int clinux_processors(void);
 
-int clinux_is_listening(int fd);
-
 /// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@", with a descriptor unless that is -1; -1 and
 /// errno if that fails.
 int clinux_notify(const char *path, const char *text, int fd);
-
-void clinux_return_freed_memory(void);
 
 /// All four seals; the one of the seals; those of the size alone; the one against growing.
 int clinux_seal_all(void);

@@ -3,6 +3,7 @@ internal import Glibc
 package import SystemValues
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
+@safe
 package final class EventQueue {
     package struct Event {
         package let token: UInt64
@@ -12,12 +13,12 @@ package final class EventQueue {
     }
 
     private let queue: FileDescriptor
-    private var events = [clinux_event](repeating: clinux_event(), count: 256)
+    private var events = unsafe [epoll_event](repeating: epoll_event(), count: 256)
     /// The last result, whose memory is reused when the caller has released it.
     private var ready: [Event] = []
 
     package init() throws(SystemError) {
-        queue = FileDescriptor(owning: try retrying("epoll_create1") { clinux_epoll_create() })
+        queue = FileDescriptor(owning: try retrying("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
     }
 
     /// Watches `descriptor` under `token`. A closed descriptor leaves the queue, unless it was duplicated or sent to
@@ -25,38 +26,52 @@ package final class EventQueue {
     package func add(
         _ descriptor: Int32, token: UInt64, reading: Bool = true, writing: Bool = false
     ) throws(SystemError) {
-        try retrying("epoll_ctl") {
-            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, 0)
-        }
+        try control(EPOLL_CTL_ADD, descriptor, token, Self.events(reading, writing))
     }
 
     package func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
-        try retrying("epoll_ctl") {
-            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, 1)
-        }
+        try control(EPOLL_CTL_MOD, descriptor, token, Self.events(reading, writing))
     }
 
     /// Watches a trigger of `MemoryPressure` under `token`.
     package func add(_ pressure: MemoryPressure, token: UInt64) throws(SystemError) {
-        try retrying("epoll_ctl") { clinux_epoll_watch_urgent(queue.raw, pressure.descriptor.raw, token) }
+        try control(EPOLL_CTL_ADD, pressure.descriptor.raw, token, EPOLLPRI.rawValue)
     }
 
-    package func remove(_ descriptor: Int32) { _ = clinux_epoll_forget(queue.raw, descriptor) }
+    package func remove(_ descriptor: Int32) { _ = epoll_ctl(queue.raw, EPOLL_CTL_DEL, descriptor, nil) }
+
+    private static func events(_ reading: Bool, _ writing: Bool) -> UInt32 {
+        (reading ? EPOLLIN.rawValue : 0) | (writing ? EPOLLOUT.rawValue : 0)
+    }
+
+    private func control(
+        _ operation: Int32, _ descriptor: Int32, _ token: UInt64, _ events: UInt32
+    ) throws(SystemError) {
+        var event = unsafe epoll_event()
+        unsafe event.events = events
+        unsafe event.data.u64 = token
+        try retrying("epoll_ctl") { unsafe epoll_ctl(queue.raw, operation, descriptor, &event) }
+    }
 
     /// Waits for events, for at most `milliseconds` (nil: no limit). Returns none after a signal or the timeout.
     package func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
         let timeout = Int32(clamping: milliseconds ?? -1)
-        let count = unsafe clinux_epoll_wait(queue.raw, &events, Int32(events.count), timeout)
+        let count = unsafe epoll_wait(queue.raw, &events, Int32(events.count), timeout)
         if count < 0 {
             if lastErrorNumber() == EINTR { return [] }
             throw SystemError("epoll_wait")
         }
         ready.removeAll(keepingCapacity: true)
-        for event in events.prefix(Int(count)) {
-            ready.append(Event(token: event.token, readable: event.readable != 0, writable: event.writable != 0))
+        for index in 0..<Int(count) {
+            let (event, token) = unsafe (events[index].events, events[index].data.u64)
+            ready.append(
+                Event(token: token, readable: event & Self.readable != 0, writable: event & EPOLLOUT.rawValue != 0))
         }
         return ready
     }
+
+    /// A hang-up or an error is reported by the next read.
+    private static let readable = EPOLLIN.rawValue | EPOLLPRI.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue
 
     /// Waits for events until `deadline` (nil: no limit). Returns none after a signal or at the deadline.
     package func wait(until deadline: Instant?) throws(SystemError) -> [Event] {
@@ -71,7 +86,7 @@ package final class Waker: Sendable {
     package let descriptor: FileDescriptor
 
     package init() throws(SystemError) {
-        descriptor = FileDescriptor(owning: try retrying("eventfd") { clinux_eventfd() })
+        descriptor = FileDescriptor(owning: try retrying("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
     /// Makes the descriptor readable.

@@ -120,7 +120,8 @@ package enum FileSystem {
 
     /// Gives a name to a file from `createNameless`. Throws `SystemError` of `linkat`: `EEXIST` when the path exists.
     package static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
-        try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
+        let source = Self.path(ofDescriptor: file.raw)
+        try retrying("linkat") { unsafe linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) }
     }
 
     /// The bytes that this user may still write to the file system of `path`; nil when it cannot be asked.

@@ -120,7 +120,7 @@ package enum CurrentProcess {
     package static var processors: Int { max(1, Int(clinux_processors())) }
 
     /// Returns whole pages of freed heap memory to the kernel.
-    package static func returnFreedMemory() { clinux_return_freed_memory() }
+    package static func returnFreedMemory() { malloc_trim(0) }
 
     /// Writes `text` to standard output. Throws `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when
     /// no process reads any more.

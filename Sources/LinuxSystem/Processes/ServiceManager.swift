@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// The service manager that has started this process: what it hands over, and what it is told (sd_listen_fds(3),
 /// sd_notify(3)).
@@ -48,7 +49,7 @@ package enum ServiceManager {
             throw UnusableSocket(
                 description: "the service manager hands over \(sockets.count) sockets, and the broker has one")
         }
-        guard clinux_is_listening(raw) == 1 else {
+        guard isListening(raw) else {
             throw UnusableSocket(
                 description: "the service manager hands over something else than a listening Unix stream socket")
         }
@@ -59,6 +60,14 @@ package enum ServiceManager {
         } catch { throw UnusableSocket(description: "\(error)") }
         handover.listener = socket
         return handover
+    }
+
+    private static func isListening(_ socket: Int32) -> Bool {
+        let stream = Int32(SOCK_STREAM.rawValue)
+        return [(SO_DOMAIN, AF_UNIX), (SO_TYPE, stream), (SO_ACCEPTCONN, 1)].allSatisfy { option, expected in
+            var (value, size) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
+            return unsafe getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 && value == expected
+        }
     }
 
     /// Tells the service manager about this process's state, in the words of sd_notify(3), with a descriptor if given.

@@ -7,14 +7,20 @@ package final class Signals {
 
     /// Blocks `signals` in this process and reports them through the descriptor. Must run before any thread is started.
     package init(_ signals: [Int32]) throws(SystemError) {
-        descriptor = FileDescriptor(owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        for signal in signals { unsafe sigaddset(&set, signal) }
+        try retrying("sigprocmask") { unsafe sigprocmask(SIG_BLOCK, &set, nil) }
+        let raw = try retrying("signalfd") { unsafe signalfd(-1, &set, Int32(SFD_CLOEXEC | SFD_NONBLOCK)) }
+        descriptor = FileDescriptor(owning: raw)
     }
 
     /// Whether this process ignores `signal`, as its parent may have ordered (nohup).
     package static func isIgnored(_ signal: Int32) -> Bool { clinux_is_ignored(signal) != 0 }
 
     package func next() -> Int32? {
-        let signal = clinux_signalfd_next(descriptor.raw)
-        return signal == 0 ? nil : signal
+        var information = signalfd_siginfo()
+        let size = MemoryLayout<signalfd_siginfo>.size
+        return unsafe read(descriptor.raw, &information, size) == size ? Int32(information.ssi_signo) : nil
     }
 }
