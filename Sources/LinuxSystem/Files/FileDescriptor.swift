@@ -39,17 +39,16 @@ public final class FileDescriptor: Sendable {
         try open(path, O_RDONLY)
     }
 
-    /// Opens `path`, closed on exec.
-    static func open(_ path: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("open") { unsafe Glibc.open(path, flags | O_CLOEXEC, mode) })
-    }
-
-    /// Opens a path that leads out of `folder` neither by ".." nor by a symbolic link, closed on exec. Throws
-    /// `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    /// Opens `path`, closed on exec. Throws `SystemError` of `open`; with `folder`, of `openat2`: `EXDEV` when the path
+    /// leads out of the folder, by ".." or by a symbolic link.
     static func open(
-        _ path: String, _ flags: Int32, mode: UInt32 = 0, beneath folder: FileDescriptor
+        _ path: String, _ flags: Int32, mode: UInt32 = 0, beneath folder: FileDescriptor? = nil
     ) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, mode) })
+        guard let folder else {
+            return FileDescriptor(owning: try retrying("open") { unsafe Glibc.open(path, flags | O_CLOEXEC, mode) })
+        }
+        let raw = try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, mode) }
+        return FileDescriptor(owning: raw)
     }
 
     /// Opens `path` for reading, without waiting for the writer of a pipe.
@@ -85,16 +84,11 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Opens a file of any kind for writing from the beginning. Creates the target of a symbolic link if necessary, and
-    /// waits for the reader of a pipe.
-    package static func open(writingAt path: String) throws(SystemError) -> FileDescriptor {
-        try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666)
-    }
-
-    /// Opens a file for writing like `open(writingAt:)`, by a path that leads out of `folder` neither by ".." nor by a
-    /// symbolic link. Throws `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
-    package static func open(writingAt path: String, beneath folder: FileDescriptor) throws(SystemError)
-        -> FileDescriptor
-    {
+    /// waits for the reader of a pipe. With `folder`, throws `EXDEV` when the path leads out of it, by ".." or by a
+    /// symbolic link.
+    package static func open(
+        writingAt path: String, beneath folder: FileDescriptor? = nil
+    ) throws(SystemError) -> FileDescriptor {
         try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666, beneath: folder)
     }
 
@@ -240,15 +234,13 @@ public final class FileDescriptor: Sendable {
     /// of `read`: `EISDIR` for a directory.
     package func readToEnd() throws(SystemError) -> String {
         var bytes: [UInt8] = []
-        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
-            Result { () throws(SystemError) in
-                while true {
-                    let count = try retrying("read") { unsafe Glibc.read(raw, buffer.baseAddress!, buffer.count) }
-                    if count == 0 { break }
-                    unsafe bytes.append(contentsOf: buffer.prefix(count))
-                }
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { (buffer) throws(SystemError) in
+            while true {
+                let count = try retrying("read") { unsafe Glibc.read(raw, buffer.baseAddress!, buffer.count) }
+                if count == 0 { break }
+                unsafe bytes.append(contentsOf: buffer.prefix(count))
             }
-        }.get()
+        }
         return String(decoding: bytes, as: UTF8.self)
     }
 
@@ -271,19 +263,17 @@ public final class FileDescriptor: Sendable {
         inspect: (RawSpan) -> Void = { _ in }
     ) throws(SystemError) -> Int {
         var copied = 0
-        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-            Result { () throws(SystemError) in
-                while copied < count {
-                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
-                    let read = unsafe try source.read(into: part, at: offset + copied)
-                    if read == 0 { break }
-                    let bytes = unsafe UnsafeRawBufferPointer(rebasing: part.prefix(read))
-                    unsafe inspect(bytes.bytes)
-                    unsafe try write(bytes, at: place + copied)
-                    copied += read
-                }
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { (buffer) throws(SystemError) in
+            while copied < count {
+                let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
+                let read = unsafe try source.read(into: part, at: offset + copied)
+                if read == 0 { break }
+                let bytes = unsafe UnsafeRawBufferPointer(rebasing: part.prefix(read))
+                unsafe inspect(bytes.bytes)
+                unsafe try write(bytes, at: place + copied)
+                copied += read
             }
-        }.get()
+        }
         return copied
     }
 
@@ -291,18 +281,16 @@ public final class FileDescriptor: Sendable {
     /// more than `limit` bytes. Pipes and terminals are possible too.
     package func appendAll(of source: FileDescriptor, upTo limit: Int) throws(SystemError) -> Bool {
         var copied = 0
-        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-            Result { () throws(SystemError) in
-                while copied <= limit {
-                    let count = try retrying("read") {
-                        unsafe Glibc.read(source.raw, buffer.baseAddress!, buffer.count)
-                    }
-                    if count == 0 { break }
-                    unsafe try write(UnsafeRawBufferPointer(rebasing: buffer.prefix(count)))
-                    copied += count
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { (buffer) throws(SystemError) in
+            while copied <= limit {
+                let count = try retrying("read") {
+                    unsafe Glibc.read(source.raw, buffer.baseAddress!, buffer.count)
                 }
+                if count == 0 { break }
+                unsafe try write(UnsafeRawBufferPointer(rebasing: buffer.prefix(count)))
+                copied += count
             }
-        }.get()
+        }
         return copied <= limit
     }
 

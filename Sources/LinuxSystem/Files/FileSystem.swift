@@ -82,16 +82,11 @@ package enum FileSystem {
         try FileDescriptor.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     }
 
-    /// Opens a directory, whose files are then found beneath `path(of:)` even where its own path is out of reach.
-    package static func openDirectory(_ path: String) throws(SystemError) -> FileDescriptor {
-        try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY)
-    }
-
-    /// Opens a directory whose path leads out of `folder` neither by ".." nor by a symbolic link. Throws `SystemError`
-    /// of `openat2`; `EXDEV` when the path leads out of the folder.
-    package static func openDirectory(_ path: String, beneath folder: FileDescriptor) throws(SystemError)
-        -> FileDescriptor
-    {
+    /// Opens a directory, whose files are then found beneath `path(ofDescriptor:)` even where its own path is out of
+    /// reach. With `folder`, throws `EXDEV` when the path leads out of it, by ".." or by a symbolic link.
+    package static func openDirectory(
+        _ path: String, beneath folder: FileDescriptor? = nil
+    ) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY, beneath: folder)
     }
 

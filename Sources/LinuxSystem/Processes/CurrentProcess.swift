@@ -90,12 +90,9 @@ package enum CurrentProcess {
         // Since Linux 6.2, the directory's size is their number.
         var status = stat()
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
-        guard let directory = unsafe opendir("/proc/self/fd") else { return 0 }
-        defer { unsafe closedir(directory) }
-        var count = 0
-        while unsafe readdir(directory) != nil { count += 1 }
-        // Without ".", ".." and the directory itself.
-        return count - 3
+        guard let names = try? FileSystem.names(in: "/proc/self/fd") else { return 0 }
+        // Without the directory itself.
+        return names.count - 1
     }
 
     /// The device and the inode of standard error; nil if it is closed.
@@ -125,12 +122,10 @@ package enum CurrentProcess {
     /// Writes `text` to standard output. Throws `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when
     /// no process reads any more.
     package static func writeToStandardOutput(_ text: String) throws(SystemError) {
-        let bytes = Array(text.utf8)
-        var written = 0
-        while written < bytes.count {
-            written += try retrying("write") {
-                unsafe bytes.withUnsafeBytes { unsafe write(1, $0.baseAddress! + written, $0.count - written) }
-            }
+        // Not to be closed.
+        let output = FileDescriptor(owning: 1, disposal: { _ in })
+        try unsafe Array(text.utf8).span.withUnsafeBytes { (bytes) throws(SystemError) in
+            unsafe try output.write(bytes)
         }
     }
 
