@@ -48,18 +48,14 @@ extension FrameChannel {
     package func receiveMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
-        do {
-            while true {
-                if let message = try nextMessage(Message.self) { return message }
+        while true {
+            if let message = try nextMessage(Message.self) { return message }
+            do throws(SystemError) {
                 if hasOutgoing { try flush() }
                 if try fill() == .end { return nil }
+            } catch {
+                throw .system(error)
             }
-        } catch let error as SystemError {
-            throw .system(error)
-        } catch let error as Failure {
-            throw error
-        } catch {
-            throw .badMessage(BadWorkerMessage(description: "\(error)"))
         }
     }
 
@@ -67,21 +63,12 @@ extension FrameChannel {
     ///
     /// - Throws: `Frame.TooLong`; nothing is queued then.
     package func enqueue(
-        _ message: some WorkerMessage, descriptors: [FileDescriptor] = [], bytes: [UInt8]?
+        _ message: some WorkerMessage, descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil
     ) throws(Frame.TooLong) {
-        guard let bytes else { return try enqueue(message, descriptors: descriptors) }
         try enqueue(descriptors: descriptors) { (frames) throws(Frame.TooLong) in
+            guard let bytes else { return try message.append(to: &frames) }
             try unsafe message.append(to: &frames, with: bytes.span.bytes)
         }
-    }
-
-    /// Queues a message without bytes; `flush` sends it.
-    ///
-    /// - Throws: `Frame.TooLong`; nothing is queued then.
-    package func enqueue(
-        _ message: some WorkerMessage, descriptors: [FileDescriptor] = []
-    ) throws(Frame.TooLong) {
-        try enqueue(descriptors: descriptors) { (frames) throws(Frame.TooLong) in try message.append(to: &frames) }
     }
 
     /// Sends the queued messages and waits until the socket has accepted them.
