@@ -418,16 +418,11 @@ package final class FrameChannel {
         return sentPayloads
     }
 
-    /// Updates and returns the upper bound of sent descriptors that the peer has not received.
+    /// Updates and returns the upper bound of sent descriptors that the peer has not received. Each message of a channel
+    /// carries the descriptors of one frame.
     package func countUnreadDescriptors() -> Int {
-        if unreadDescriptors > 0 { unreadDescriptors = min(unreadDescriptors, Self.messagesUnread(on: socket)) }
+        if unreadDescriptors > 0 { unreadDescriptors = min(unreadDescriptors, UnixSocket.messagesUnread(on: socket)) }
         return unreadDescriptors
-    }
-
-    /// Returns an upper bound of the messages sent on a socket that the peer has not received. Each message of a
-    /// channel carries the descriptors of one frame.
-    package static func messagesUnread(on socket: FileDescriptor) -> Int {
-        UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
     }
 
     private func mayHaveUnread(_ count: Int) -> Bool {

@@ -211,13 +211,13 @@ package enum UnixSocket {
         try retrying("recv") { unsafe recv(socket.raw, buffer.baseAddress!, buffer.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// The least number of bytes that the kernel counts for each sent and unreceived message of any length.
-    package static let bytesOfUnreadMessage = 640
-
-    /// The bytes that were sent and not received yet, including the kernel's overhead of each message.
-    package static func unreadBytes(on socket: FileDescriptor) -> Int {
-        bytes(socket.raw, UInt(TIOCOUTQ))
+    /// Returns an upper bound of the messages that were sent on a socket and not received yet.
+    package static func messagesUnread(on socket: FileDescriptor) -> Int {
+        bytes(socket.raw, UInt(TIOCOUTQ)) / leastBytesOfMessage
     }
+
+    /// The least number of bytes that the kernel counts for a sent message of any length.
+    private static let leastBytesOfMessage = 640
 
     /// Whether bytes have arrived that were not received, on a socket that no object owns.
     package static func hasUnreceived(_ socket: Int32) -> Bool { bytes(socket, UInt(FIONREAD)) > 0 }

@@ -208,19 +208,19 @@ import Testing
     @Test func `peeked frames are delivered like received ones, and stay in the socket until they are taken`() throws {
         for number in 0..<3 { here.enqueue(frame(number)) }
         #expect(try here.flush())
-        let unread = FrameChannel.messagesUnread(on: here.socket)
+        let unread = UnixSocket.messagesUnread(on: here.socket)
         #expect(try there.fillPeeking() == .received)
         for number in 0..<3 { #expect(try there.nextFrame() == frame(number).dropFirst(4)) }
         #expect(try there.nextFrame() == nil)
-        #expect(FrameChannel.messagesUnread(on: here.socket) == unread)
+        #expect(UnixSocket.messagesUnread(on: here.socket) == unread)
         // Frames that arrive meanwhile are not taken with it.
         here.enqueue(frame(3))
         #expect(try here.flush())
         try there.receivePeeked()
-        #expect(FrameChannel.messagesUnread(on: here.socket) == 1)
+        #expect(UnixSocket.messagesUnread(on: here.socket) == 1)
         #expect(try there.fill() == .received)
         #expect(try there.nextFrame() == frame(3).dropFirst(4))
-        #expect(FrameChannel.messagesUnread(on: here.socket) == 0)
+        #expect(UnixSocket.messagesUnread(on: here.socket) == 0)
         #expect(try there.fillPeeking() == .wouldBlock)
         here.endSending()
         #expect(try there.fillPeeking() == .end)

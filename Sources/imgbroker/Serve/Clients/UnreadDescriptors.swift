@@ -67,7 +67,7 @@ struct UnreadDescriptors {
     /// Closes the departed connections whose other end has received everything, or is closed.
     mutating func forgetReceived() {
         for index in left.indices {
-            left[index].count = min(left[index].count, FrameChannel.messagesUnread(on: left[index].socket))
+            left[index].count = min(left[index].count, UnixSocket.messagesUnread(on: left[index].socket))
         }
         forgotten += left.filter { $0.count == 0 }.map(\.user)
         left.removeAll { $0.count == 0 }
