@@ -4,15 +4,11 @@
 #include <grp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
-#include <sys/statfs.h>
-#include <sys/stat.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/vfs.h>
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -34,10 +30,6 @@ int clinux_seal_growth(void) { return F_SEAL_GROW; }
 int clinux_seal_foreign_writes(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; }
 int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
 int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
-int clinux_has_huge_pages(int fd) {
-    struct statfs information;
-    return fstatfs(fd, &information) == 0 && information.f_type == HUGETLBFS_MAGIC;
-}
 
 int clinux_is_ignored(int signal) {
     struct sigaction action;
@@ -85,28 +77,6 @@ int clinux_identity(int fd, char *text, size_t size) {
         (long long)status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec,
         (long long)status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec);
     return length > 0 && (size_t)length < size ? length : 0;
-}
-
-int clinux_file_system(int fd) {
-    struct statfs status;
-    // FUSE lets its process answer this, too, or refuse to.
-    if (fstatfs(fd, &status)) return CLINUX_USER_FILE_SYSTEM;
-    switch ((unsigned long)status.f_type) {
-    case EXT4_SUPER_MAGIC:  // ext2 and ext3, too
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case SQUASHFS_MAGIC:
-    case ISOFS_SUPER_MAGIC:
-        return CLINUX_LOCAL_FILE_SYSTEM;
-    case FUSE_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:  // its files may be of FUSE, and any user can mount one
-        return CLINUX_USER_FILE_SYSTEM;
-    default:
-        return CLINUX_OTHER_FILE_SYSTEM;
-    }
 }
 
 int clinux_path_flag(void) { return O_PATH; }
@@ -166,37 +136,6 @@ int clinux_accept(int listener) {
 void clinux_keep_urgent_in_line(int socket) {
     int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
-}
-
-int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid) {
-    struct ucred credentials;
-    socklen_t length = sizeof credentials;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return -1;
-    *pid = credentials.pid;
-    *uid = credentials.uid;
-    *gid = credentials.gid;
-    return 0;
-}
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
-
-uint64_t clinux_peer_mount_namespace(int socket) {
-    struct ucred credentials;
-    socklen_t length = sizeof credentials;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return 0;
-    int process;
-    length = sizeof process;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process, &length) < 0) return 0;
-    char path[40];
-    snprintf(path, sizeof path, "/proc/%d/ns/mnt", credentials.pid);
-    struct stat status;
-    uint64_t namespace = stat(path, &status) < 0 ? 0 : status.st_ino;
-    // The number belongs to that process as long as it lives: afterwards it may be another's.
-    if (clinux_pidfd_send_signal(process, 0) < 0 && errno == ESRCH) namespace = 0;
-    close(process);
-    return namespace;
 }
 
 // Sends the bytes with the descriptors, and to the address of `message`, if it has one.

@@ -108,17 +108,29 @@ package enum UnixSocket {
 
     /// The credentials of the process at the other end of a socket that no object owns.
     package static func peerCredentials(of socket: Int32) throws(SystemError) -> PeerCredentials {
-        var (pid, uid, gid): (pid_t, uid_t, gid_t) = (0, 0, 0)
-        try retrying("getsockopt") { unsafe clinux_peer(socket, &pid, &uid, &gid) }
-        return PeerCredentials(pid: pid, uid: uid, gid: gid)
+        // As `struct ucred`, which the headers hide.
+        var peer: (pid: pid_t, uid: uid_t, gid: gid_t) = (0, 0, 0)
+        var length = socklen_t(MemoryLayout.size(ofValue: peer))
+        try retrying("getsockopt") { unsafe getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) }
+        return PeerCredentials(pid: peer.pid, uid: peer.uid, gid: peer.gid)
     }
 
     /// The number of the mount namespace of the process at the other end; nil if it cannot be read, or that process has
     /// exited (`SO_PEERPIDFD`, Linux 6.5).
     package static func peerMountNamespace(of socket: FileDescriptor) -> UInt64? {
-        let namespace = clinux_peer_mount_namespace(socket.raw)
-        return namespace == 0 ? nil : namespace
+        var (process, length) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
+        guard let peer = try? peerCredentials(of: socket),
+            unsafe getsockopt(socket.raw, SOL_SOCKET, optionOfPeerProcess, &process, &length) == 0
+        else { return nil }
+        defer { FileDescriptor.close(raw: process) }
+        let namespace = (try? FileSystem.status(of: "/proc/\(peer.pid)/ns/mnt"))?.inode
+        // The number belongs to that process as long as it lives: afterwards it may be another's.
+        let hasExited = clinux_pidfd_send_signal(process, 0) < 0 && lastErrorNumber() == ESRCH
+        return hasExited ? nil : namespace
     }
+
+    /// `SO_PEERPIDFD`, which the headers of glibc 2.35 lack.
+    private static let optionOfPeerProcess: Int32 = 77
 
     /// The groups of the process at the other end when it connected (`SO_PEERCRED`, `SO_PEERGROUPS`).
     package static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {

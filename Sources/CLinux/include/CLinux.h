@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -37,10 +39,6 @@
 int clinux_memfd_create(const char *name);
 int clinux_add_seals(int fd, int seals);
 int clinux_get_seals(int fd);
-/// The number of the mount namespace of the process at the other end of a Unix socket; 0 if it cannot be read.
-uint64_t clinux_peer_mount_namespace(int socket);
-/// Whether a file is one of hugetlbfs; false if it cannot be known.
-int clinux_has_huge_pages(int fd);
 
 int clinux_is_ignored(int signal);
 
@@ -82,16 +80,6 @@ unsigned long long clinux_remembered_device(int fd);
 /// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
 /// not ask a server or another process (statx). Returns its length without the final zero; 0 for other files.
 int clinux_identity(int fd, char *text, size_t size);
-/// Properties of the file system of a file (fstatfs).
-enum {
-    /// Nothing.
-    CLINUX_OTHER_FILE_SYSTEM,
-    /// It keeps the metadata of open files in memory, so that fstat and close never wait.
-    CLINUX_LOCAL_FILE_SYSTEM,
-    /// It is a process (FUSE), which states the metadata of its files as it likes.
-    CLINUX_USER_FILE_SYSTEM,
-};
-int clinux_file_system(int fd);
 /// O_PATH, which the headers hide from Swift.
 int clinux_path_flag(void);
 /// Makes `target` a descriptor of the open file of `source`, closed on exec.
@@ -110,7 +98,6 @@ int clinux_accept(int listener);
 /// with, and reading past them would close these.
 void clinux_keep_urgent_in_line(int socket);
 
-int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
 
 /// sendmsg with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);

@@ -30,7 +30,7 @@ public final class FileDescriptor: Sendable {
     package var hasSeals: Bool { clinux_get_seals(raw) >= 0 }
 
     /// Whether the file consists of huge pages (hugetlbfs).
-    package var hasHugePages: Bool { clinux_has_huge_pages(raw) != 0 }
+    package var hasHugePages: Bool { fileSystemNumber == Int(HUGETLBFS_MAGIC) }
 
     /// Opens `path` for reading.
     ///
@@ -156,11 +156,24 @@ public final class FileDescriptor: Sendable {
 
     /// The kind of the file's file system. Asking may wait.
     package var fileSystemKind: FileSystemKind {
-        switch clinux_file_system(raw) {
-        case Int32(CLINUX_LOCAL_FILE_SYSTEM): .local
-        case Int32(CLINUX_USER_FILE_SYSTEM): .user
-        default: .other
-        }
+        // FUSE lets its process answer this, too, or refuse to.
+        guard let number = fileSystemNumber else { return .user }
+        return Self.kinds[number] ?? .other
+    }
+
+    private static let kinds: [Int: FileSystemKind] = [
+        // That of ext2 and ext3, too.
+        Int(EXT4_SUPER_MAGIC): .local, Int(XFS_SUPER_MAGIC): .local, Int(BTRFS_SUPER_MAGIC): .local,
+        Int(F2FS_SUPER_MAGIC): .local, Int(TMPFS_MAGIC): .local, Int(RAMFS_MAGIC): .local,
+        Int(SQUASHFS_MAGIC): .local, Int(ISOFS_SUPER_MAGIC): .local, Int(FUSE_SUPER_MAGIC): .user,
+        // Its files may be of FUSE, and any user can mount one.
+        Int(OVERLAYFS_SUPER_MAGIC): .user,
+    ]
+
+    /// The number of the file system's type (statfs(2)); nil when it cannot be asked.
+    private var fileSystemNumber: Int? {
+        var status = statfs()
+        return unsafe fstatfs(raw, &status) == 0 ? Int(status.f_type) : nil
     }
 
     package func truncate(to size: Int) throws(SystemError) {
