@@ -8,26 +8,31 @@ package struct Redirect: Equatable, Sendable, FieldList {
     /// The maximum length of a field's value, in bytes. A longer one counts as its strictest value.
     package static let longestValue = 512
 
-    package private(set) var status: Int
-    /// The start of the request, in milliseconds since 1970.
-    package private(set) var requestedAt: Int
-    /// The arrival of the header, in milliseconds since 1970.
-    package private(set) var receivedAt: Int
-    /// The origin's text of the header fields of these names.
-    package private(set) var date, age, cacheControl, expires, vary: String?
+    /// The redirect as a response of its own, with the fields that count for a cache.
+    package private(set) var response: ResponseRecord
 
-    var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
+    /// Keeps the fields of a redirect's header that count for a cache.
+    package init(_ response: ResponseRecord) {
+        func isShort(_ value: String) -> Bool { value.utf8.count <= Self.longestValue }
+        self.response = ResponseRecord(
+            status: response.status, requestedAt: response.requestedAt, receivedAt: response.receivedAt,
+            date: response.date.flatMap { isShort($0) ? $0 : nil },
+            age: response.age.flatMap { isShort($0) ? $0 : nil },
+            cacheControl: response.cacheControl.map { isShort($0) ? $0 : "no-store" },
+            expires: response.expires.map { isShort($0) ? $0 : "0" },
+            vary: response.vary.map { isShort($0) ? $0 : "*" })
+    }
 
-    package static var blank: Redirect { Redirect(status: 302, requestedAt: 0, receivedAt: 0) }
+    package static var blank: Redirect { Redirect(ResponseRecord(status: 302, requestedAt: 0, receivedAt: 0)) }
 
     package mutating func list(_ fields: inout Fields) {
-        fields.integer("status", &status, in: 300...399)
-        fields.integer("requestedAt", &requestedAt, in: 0...JSONReader.maximumInteger)
-        fields.integer("receivedAt", &receivedAt, in: 0...JSONReader.maximumInteger)
-        fields.string("date", &date, most: Self.longestValue)
-        fields.string("age", &age, most: Self.longestValue)
-        fields.string("cacheControl", &cacheControl, most: Self.longestValue)
-        fields.string("expires", &expires, most: Self.longestValue)
-        fields.string("vary", &vary, most: Self.longestValue)
+        fields.integer("status", &response.status, in: 300...399)
+        fields.integer("requestedAt", &response.requestedAt, in: 0...JSONReader.maximumInteger)
+        fields.integer("receivedAt", &response.receivedAt, in: 0...JSONReader.maximumInteger)
+        fields.string("date", &response.date, most: Self.longestValue)
+        fields.string("age", &response.age, most: Self.longestValue)
+        fields.string("cacheControl", &response.cacheControl, most: Self.longestValue)
+        fields.string("expires", &response.expires, most: Self.longestValue)
+        fields.string("vary", &response.vary, most: Self.longestValue)
     }
 }

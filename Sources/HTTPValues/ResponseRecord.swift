@@ -46,13 +46,13 @@ package struct ResponseRecord: Equatable, Sendable, FieldList {
     /// none.
     package var selectingFields: String? {
         if redirects.isEmpty { return vary }
-        let lists = (redirects.map(\.vary) + [vary]).compactMap { $0 }
+        let lists = (redirects.map(\.response.vary) + [vary]).compactMap { $0 }
         return lists.isEmpty ? nil : lists.joined(separator: ", ")
     }
 
     package var textBytes: Int {
         [date, age, cacheControl, expires, etag, lastModified, vary, contentType, servedBy, finalURL]
-            .reduce(0) { $0 + ($1?.utf8.count ?? 0) } + redirects.reduce(0) { $0 + $1.textBytes }
+            .reduce(0) { $0 + ($1?.utf8.count ?? 0) } + redirects.reduce(0) { $0 + $1.response.textBytes }
     }
 
     package static var blank: ResponseRecord { ResponseRecord(requestedAt: 0, receivedAt: 0) }
@@ -72,26 +72,5 @@ package struct ResponseRecord: Equatable, Sendable, FieldList {
         fields.string("servedBy", &servedBy, most: SourceURL.maximumLength)
         fields.objects("redirects", orNone: &redirects, most: Redirect.most)
         fields.string("finalURL", &finalURL, most: SourceURL.maximumLength)
-    }
-}
-
-extension Redirect {
-    /// Keeps the fields of a redirect's header that count for a cache.
-    package init(_ response: ResponseRecord) {
-        func isShort(_ value: String) -> Bool { value.utf8.count <= Self.longestValue }
-        self.init(
-            status: response.status, requestedAt: response.requestedAt, receivedAt: response.receivedAt,
-            date: response.date.flatMap { isShort($0) ? $0 : nil },
-            age: response.age.flatMap { isShort($0) ? $0 : nil },
-            cacheControl: response.cacheControl.map { isShort($0) ? $0 : "no-store" },
-            expires: response.expires.map { isShort($0) ? $0 : "0" },
-            vary: response.vary.map { isShort($0) ? $0 : "*" })
-    }
-
-    /// The redirect as a response of its own.
-    package var response: ResponseRecord {
-        ResponseRecord(
-            status: status, requestedAt: requestedAt, receivedAt: receivedAt, date: date, age: age,
-            cacheControl: cacheControl, expires: expires, vary: vary)
     }
 }

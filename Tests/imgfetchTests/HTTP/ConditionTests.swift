@@ -38,7 +38,7 @@ private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
                     age: "17", cacheControl: "Max-Age=3, private", expires: "0", etag: tag, lastModified: old,
                     vary: "Accept, cookie", contentType: "image/PNG; x=y", redirects: response.redirects,
                     finalURL: origin.url("/a")))
-        #expect(response.redirects.map(\.age) == ["1"])
+        #expect(response.redirects.map(\.response.age) == ["1"])
         #expect(run.beginnings.map(\.response) == [response])
         #expect(run.beginnings.map(\.total) == [3])
         #expect(begin <= response.requestedAt && response.requestedAt + 300 <= response.receivedAt)

@@ -92,7 +92,7 @@ import WorkerProtocol
         let loop = try response("/loop")
         #expect(loop?.cacheControl == "no-store" && loop?.redirects.count == Redirect.most)
         let gone = try response("/gone")
-        #expect(gone?.status == 404 && gone?.redirects.map(\.cacheControl) == ["private"])
+        #expect(gone?.status == 404 && gone?.redirects.map(\.response.cacheControl) == ["private"])
     }
 
     @Test func `a port without a listener is a failed connection`() throws {

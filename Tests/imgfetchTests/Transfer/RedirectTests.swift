@@ -66,8 +66,8 @@ import WorkerProtocol
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/a"))
         let response = try #require(run.result?.response)
-        #expect(response.redirects.map(\.status) == [302, 301])
-        let fields = response.redirects.map { [$0.cacheControl, $0.age, $0.vary, $0.expires] }
+        #expect(response.redirects.map(\.response.status) == [302, 301])
+        let fields = response.redirects.map(\.response).map { [$0.cacheControl, $0.age, $0.vary, $0.expires] }
         #expect(fields == [["private", "5", "Accept", nil], ["no-store", nil, nil, "0"]])
         #expect(response.finalURL == origin.url("/c") && response.etag == "\"c\"")
         #expect(run.beginnings.map(\.response) == [response])
