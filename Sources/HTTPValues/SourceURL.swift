@@ -16,7 +16,10 @@ public struct SourceURL: Hashable, Sendable {
     /// The host alone, for messages.
     public var host: String {
         let hostAndPort = hostAndPort
-        guard let colon = Self.portColon(in: hostAndPort) else { return String(Substring(hostAndPort)) }
+        // Colons within a bracketed address do not count.
+        guard let colon = hostAndPort.lastIndex(of: UInt8(ascii: ":")),
+            !hostAndPort[colon...].contains(UInt8(ascii: "]"))
+        else { return String(Substring(hostAndPort)) }
         return String(Substring(hostAndPort[..<colon]))
     }
 
@@ -230,13 +233,6 @@ public struct SourceURL: Hashable, Sendable {
             let number = UInt16(String(decoding: digits, as: UTF8.self)), number > 0
         else { return nil }
         return Int(number)
-    }
-
-    /// Returns the colon before the port; colons within a bracketed address do not count.
-    private static func portColon(in authority: Substring.UTF8View) -> Substring.Index? {
-        guard let colon = authority.lastIndex(of: UInt8(ascii: ":")), !authority[colon...].contains(UInt8(ascii: "]"))
-        else { return nil }
-        return colon
     }
 
     /// A bit for each ASCII character that is invalid in a part of a URL.
