@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -44,14 +43,6 @@ int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode) {
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
 }
-int clinux_open_program(const char *path) {
-    int low = open(path, O_PATH | O_CLOEXEC);
-    if (low < 0) return -1;
-    int fd = fcntl(low, F_DUPFD_CLOEXEC, 6), error = errno;
-    close(low);
-    errno = error;
-    return fd;
-}
 int clinux_open_temporary(const char *directory, mode_t mode) {
     return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 }
@@ -81,36 +72,6 @@ int clinux_identity(int fd, char *text, size_t size) {
 
 int clinux_path_flag(void) { return O_PATH; }
 
-static int unix_address(struct sockaddr_un *address, const char *path) {
-    memset(address, 0, sizeof *address);
-    // The kernel would choose an abstract name, which has no access rights.
-    if (!*path) {
-        errno = ENOENT;
-        return -1;
-    }
-    address->sun_family = AF_UNIX;
-    if (strlen(path) >= sizeof address->sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    strcpy(address->sun_path, path);
-    return 0;
-}
-
-int clinux_connect_path(int socket, const char *path) {
-    struct sockaddr_un address;
-    if (unix_address(&address, path) < 0) return -1;
-    return connect(socket, (const struct sockaddr *)&address, sizeof address);
-}
-
-int clinux_bind_path(int socket, const char *path) {
-    struct sockaddr_un address;
-    if (unix_address(&address, path) < 0) return -1;
-    // The file gets the mode of the socket, so that no other thread's files are affected as by umask(2).
-    if (fchmod(socket, S_IRUSR | S_IWUSR) < 0) return -1;
-    return bind(socket, (const struct sockaddr *)&address, sizeof address);
-}
-
 int clinux_set_socket_access(const char *path, mode_t mode, gid_t group) {
     // A descriptor of the file itself, so that no link that takes its place is followed.
     int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
@@ -138,12 +99,9 @@ void clinux_keep_urgent_in_line(int socket) {
     setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
 }
 
-// Sends the bytes with the descriptors, and to the address of `message`, if it has one.
-static ssize_t send_message(
-    int socket, struct msghdr message, const void *bytes, size_t length, const int *fds, size_t fd_count) {
+ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count) {
     struct iovec part = {(void *)bytes, length};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     union {
         char space[CMSG_SPACE(sizeof(int) * CLINUX_MAX_DESCRIPTORS)];
         struct cmsghdr align;
@@ -163,10 +121,6 @@ static ssize_t send_message(
         memcpy(CMSG_DATA(header), fds, sizeof(int) * fd_count);
     }
     return sendmsg(socket, &message, MSG_NOSIGNAL);
-}
-
-ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count) {
-    return send_message(socket, (struct msghdr){0}, bytes, length, fds, fd_count);
 }
 
 ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors) {
@@ -248,26 +202,6 @@ int clinux_become_user(uid_t uid, gid_t gid) {
 int clinux_processors(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-int clinux_notify(const char *path, const char *text, int fd) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(path);
-    if ((path[0] != '/' && path[0] != '@') || length >= sizeof address.sun_path) {
-        errno = EINVAL;
-        return -1;
-    }
-    memcpy(address.sun_path, path, length);
-    if (path[0] == '@') address.sun_path[0] = 0;
-    int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sender < 0) return -1;
-    struct msghdr message = {
-        .msg_name = &address, .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)};
-    ssize_t sent = send_message(sender, message, text, strlen(text), &fd, fd >= 0);
-    int error = errno;
-    close(sender);
-    errno = error;
-    return sent < 0 ? -1 : 0;
 }
 
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument) {

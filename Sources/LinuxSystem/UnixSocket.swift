@@ -43,7 +43,7 @@ package enum UnixSocket {
             let size = socklen_t(MemoryLayout<timeval>.size)
             try retrying("setsockopt") { unsafe setsockopt(socket.raw, SOL_SOCKET, SO_SNDTIMEO, &time, size) }
         }
-        try retrying("connect") { unsafe clinux_connect_path(socket.raw, path) }
+        try unsafe withAddress("connect", path) { unsafe Glibc.connect(socket.raw, $0, $1) }
         return socket
     }
 
@@ -53,7 +53,9 @@ package enum UnixSocket {
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
         let socket = try open()
-        try retrying("bind") { unsafe clinux_bind_path(socket.raw, path) }
+        // The file gets the mode of the socket, so that no other thread's files are affected as by umask(2).
+        try retrying("bind") { fchmod(socket.raw, S_IRUSR | S_IWUSR) }
+        try unsafe withAddress("bind", path) { unsafe bind(socket.raw, $0, $1) }
         do throws(SystemError) {
             try setAccess(of: path, mode: mode, group: group)
             try retrying("listen") { CLinux.listen(socket.raw, backlog) }
@@ -266,9 +268,32 @@ package enum UnixSocket {
         _ = shutdown(socket.raw, Int32(SHUT_WR))
     }
 
-    private static func open() throws(SystemError) -> FileDescriptor {
-        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    static func open(_ kind: __socket_type = SOCK_STREAM) throws(SystemError) -> FileDescriptor {
+        let type = Int32(kind.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         return FileDescriptor(owning: try retrying("socket") { socket(AF_UNIX, type, 0) })
+    }
+
+    /// Calls `body` with the address of a path or, if `isAbstract`, of the abstract name after its first character.
+    /// Throws `SystemError` of `call`; `ENAMETOOLONG` when the path does not fit into an address.
+    static func withAddress(
+        _ call: String, _ path: String, isAbstract: Bool = false,
+        _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) throws(SystemError) {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var name = Array(path.utf8.prefix { $0 != 0 })
+        // The kernel would choose an abstract name, which has no access rights.
+        if name.isEmpty { throw SystemError(call, code: ENOENT) }
+        if isAbstract { name[0] = 0 }
+        let room = MemoryLayout.size(ofValue: address.sun_path)
+        if name.count >= room { throw SystemError(call, code: ENAMETOOLONG) }
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
+        let length = socklen_t(MemoryLayout<sockaddr_un>.size - room + name.count)
+        try retrying(call) {
+            unsafe withUnsafePointer(to: &address) {
+                unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0, length) }
+            }
+        }
     }
 }
 

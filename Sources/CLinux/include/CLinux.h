@@ -49,8 +49,6 @@ int clinux_is_ignored(int signal);
 int clinux_spawn(
     pid_t *pid, int program, const char *path, char *const arguments[], char *const environment[], int control,
     int more);
-/// A descriptor of `path` for clinux_spawn, which stays that of the same file when another takes its name; or -1.
-int clinux_open_program(const char *path);
 /// Reaps one exited child that is not in `own`. 1: reaped; 0: none has exited; -1: one of `own` is to be reaped first.
 int clinux_reap_stranger(const pid_t *own, size_t count);
 /// Forks a child of the caller's parent, in a process group of its own, without the C library's fork handlers. Its pid,
@@ -85,10 +83,6 @@ int clinux_path_flag(void);
 /// Makes `target` a descriptor of the open file of `source`, closed on exec.
 int clinux_replace(int source, int target);
 
-/// connect and bind to a Unix address (a transparent union in glibc, which Swift cannot pass). ENAMETOOLONG when `path`
-/// does not fit into an address. The bound file is accessible only to its owner.
-int clinux_connect_path(int socket, const char *path);
-int clinux_bind_path(int socket, const char *path);
 /// Sets the group (-1: unchanged) and then the mode of a socket's file, and follows no link: 0, or -1 with errno, ENOTSOCK for
 /// another file.
 int clinux_set_socket_access(const char *path, mode_t mode, gid_t group);
@@ -127,10 +121,6 @@ uint64_t clinux_code_digest(void);
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument);
 
 int clinux_processors(void);
-
-/// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@", with a descriptor unless that is -1; -1 and
-/// errno if that fails.
-int clinux_notify(const char *path, const char *text, int fd);
 
 /// All four seals; the one of the seals; those of the size alone; the one against growing.
 int clinux_seal_all(void);

@@ -70,7 +70,9 @@ public final class FileDescriptor: Sendable {
     /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when
     /// its file was removed or replaced by another.
     package static func open(programAt path: String) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("open") { unsafe clinux_open_program(path) })
+        let low = try open(path, clinux_path_flag())
+        // Its number must be above those that `clinux_spawn` uses.
+        return FileDescriptor(owning: try retrying("open") { fcntl(low.raw, F_DUPFD_CLOEXEC, 6) })
     }
 
     /// Creates or truncates the file at `path` and opens it for writing.

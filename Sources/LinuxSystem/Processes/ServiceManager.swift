@@ -74,8 +74,22 @@ package enum ServiceManager {
     /// Returns whether it was told; false without a service manager.
     @discardableResult
     package static func notify(_ state: String, _ descriptor: FileDescriptor? = nil) -> Bool {
-        guard let path = CurrentProcess.environment("NOTIFY_SOCKET"), !path.isEmpty else { return false }
-        return unsafe clinux_notify(path, state, descriptor?.raw ?? -1) == 0
+        guard let path = CurrentProcess.environment("NOTIFY_SOCKET"), let first = path.first, "/@".contains(first)
+        else {
+            return false
+        }
+        do throws(SystemError) {
+            let socket = try UnixSocket.open(SOCK_DGRAM)
+            try socket.setNonBlocking()
+            try unsafe UnixSocket.withAddress("connect", path, isAbstract: first == "@") {
+                unsafe connect(socket.raw, $0, $1)
+            }
+            return try unsafe Array(state.utf8).span.withUnsafeBytes { (bytes) throws(SystemError) in
+                unsafe try UnixSocket.send(bytes, descriptors: descriptor.map { [$0] } ?? [], on: socket) != nil
+            }
+        } catch {
+            return false
+        }
     }
 
     /// The number of descriptors that the service manager stores for this process; 0 if it stores none.
