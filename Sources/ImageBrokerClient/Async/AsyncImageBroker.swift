@@ -73,12 +73,6 @@ public final class AsyncImageBroker: Sendable {
     /// same options before, and that is still what the broker would return. For code that draws and cannot wait. Takes
     /// about 0.1 µs.
     ///
-    /// - Parameters:
-    ///   - url: an `http` or `https` URL.
-    ///   - width: the width of the box in pixels; nil for that of `options`.
-    ///   - height: the height of the box in pixels; nil for that of `options`.
-    ///   - fit: how the image fits the box; nil for that of `options`.
-    ///   - options: the form of the image, and how to load it.
     /// - Returns: the image; nil when the broker must be asked.
     public func keptImage(
         at url: String, width: Int? = nil, height: Int? = nil, fit: Transform.Fit? = nil,
@@ -87,14 +81,12 @@ public final class AsyncImageBroker: Sendable {
         engine.keptImage(at: url, options.fitting(width: width, height: height, fit: fit))
     }
 
-    /// Loads the image in the file at `path`, which this process opens for reading.
+    /// Loads the image in the file at `path`, which this process opens for reading. It fits a box as that of
+    /// ``image(at:width:height:fit:options:)``.
     ///
     /// - Parameters:
     ///   - path: the path of a regular file; of a swift-system `FilePath`, its `string`. Opening it may wait for its
     ///     file system; on one that may hang, open it elsewhere and use ``image(in:name:width:height:fit:options:)``.
-    ///   - width: the width of the box in pixels; nil for that of `options`.
-    ///   - height: the height of the box in pixels; nil for that of `options`.
-    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: the form of the image. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
     ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
@@ -108,14 +100,12 @@ public final class AsyncImageBroker: Sendable {
         return try await image(in: file, name: name, width: width, height: height, fit: fit, options: options)
     }
 
-    /// Loads the image in a regular file that is open for reading. Its position does not matter, and stays as it is.
+    /// Loads the image in a regular file that is open for reading. Its position does not matter, and stays as it is. The
+    /// image fits a box as that of ``image(at:width:height:fit:options:)``.
     ///
     /// - Parameters:
     ///   - file: the open file.
     ///   - name: the name in the broker's events, at most 255 bytes.
-    ///   - width: the width of the box in pixels; nil for that of `options`.
-    ///   - height: the height of the box in pixels; nil for that of `options`.
-    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image.
     nonisolated(nonsending) public func image(
@@ -127,14 +117,12 @@ public final class AsyncImageBroker: Sendable {
         return try await finalImage(try get(file, name, options))
     }
 
-    /// Loads the image in encoded bytes, such as an upload or a message's attachment.
+    /// Loads the image in encoded bytes, such as an upload or a message's attachment. It fits a box as that of
+    /// ``image(at:width:height:fit:options:)``.
     ///
     /// - Parameters:
     ///   - bytes: the encoded image, which is copied once.
     ///   - name: the name in the broker's events, at most 255 bytes.
-    ///   - width: the width of the box in pixels; nil for that of `options`.
-    ///   - height: the height of the box in pixels; nil for that of `options`.
-    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image. All clients that load the same bytes share it.
     nonisolated(nonsending) public func image(
