@@ -206,15 +206,9 @@ final class Session {
     ///
     /// - Throws: `ClientError`: `connectionLost` at the end.
     func fill() throws(ClientError) {
-        do {
-            if try channel.fill() == .end { throw ClientError.connectionLost }
-        } catch let error as ClientError {
-            throw error
-        } catch let error as SystemError {
-            throw .system(error)
-        } catch {
-            throw .protocolViolation("\(error)")
-        }
+        let result: FrameChannel.Fill
+        do { result = try channel.fill() } catch { throw .system(error) }
+        if result == .end { throw .connectionLost }
     }
 
     /// Returns the next event that the received bytes contain; nil until more have arrived.

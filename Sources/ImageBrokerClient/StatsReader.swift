@@ -31,26 +31,19 @@ package struct StatsReader {
 
     /// Requests the statistics. Waits for a broker that hangs for twice the patience, at most for four times.
     package mutating func read() -> Answer {
-        let wasConnected = broker != nil
+        // A kept connection ends with its broker; another one may have taken its place.
+        var mayRetry = broker != nil
         answer.report = nil
-        do throws(ClientError) {
-            try request()
-        } catch {
-            fail(error)
-            // A kept connection ends with its broker; another one may have taken its place.
-            if wasConnected, case .connectionLost = error { retry() }
+        while true {
+            do throws(ClientError) {
+                try request()
+                return answer
+            } catch {
+                (broker, answer.server, answer.problem) = (nil, nil, error)
+                guard mayRetry, case .connectionLost = error else { return answer }
+                mayRetry = false
+            }
         }
-        return answer
-    }
-
-    private mutating func retry() {
-        do throws(ClientError) { try request() } catch { fail(error) }
-    }
-
-    private mutating func fail(_ error: ClientError) {
-        broker = nil
-        answer.problem = error
-        answer.server = nil
     }
 
     private mutating func request() throws(ClientError) {
