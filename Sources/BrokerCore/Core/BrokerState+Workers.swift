@@ -167,7 +167,7 @@ extension BrokerState {
             actions.append(.startWorker(kind, worker))
             schedule(.workerStart(worker), in: limits.workerStartDeadlineMs)
         }
-        for kind in supervision.kinds { scheduleRestart(of: kind) }
+        for kind in WorkerKind.all { scheduleRestart(of: kind) }
     }
 
     /// Starts a missing worker that may not be started now when it may.

@@ -32,13 +32,8 @@ package struct Supervision {
         let respawnsForkServer: Bool
     }
 
-    private var fetch: WorkerPool
-    private var decode: WorkerPool
-    private var cache: WorkerPool
-    private var tier: WorkerPool
-    private var loaders: [CodecFamily: WorkerPool] = [:]
-    /// The most workers of a family, and the jobs after which one is retired.
-    private let (loaderSize, loaderLife): (Int, Int)
+    /// By `WorkerKind.place`. Those of families without jobs are empty.
+    private var pools: [WorkerPool]
     /// The sandbox of the latest worker of each kind that became ready.
     private var sandboxes: [WorkerKind: SandboxReport] = [:]
     private var pids: [WorkerID: Int] = [:]
@@ -47,170 +42,147 @@ package struct Supervision {
     private let decoderMemoryBytes: Int
 
     init(limits: BrokerLimits) {
-        fetch = WorkerPool(
-            size: limits.fetchers, capacity: limits.transfersPerFetcher,
-            jobsOfALife: limits.jobsOfAWorker)
-        decode = WorkerPool(
-            size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
-            jobsOfALife: limits.jobsOfAWorker)
-        cache = WorkerPool(size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
-        tier = WorkerPool(size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
-        (loaderSize, loaderLife) = (limits.workersOfFamily, limits.jobsOfAWorker)
+        pools = WorkerKind.all.map { kind in
+            switch kind {
+            case .fetch:
+                WorkerPool(
+                    size: limits.fetchers, capacity: limits.transfersPerFetcher, jobsOfALife: limits.jobsOfAWorker)
+            case .decode:
+                WorkerPool(
+                    size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
+                    jobsOfALife: limits.jobsOfAWorker)
+            case .cache: WorkerPool(size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
+            case .tier: WorkerPool(size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
+            case .loader:
+                WorkerPool(
+                    size: limits.workersOfFamily, spares: 0, capacity: 1, jobsOfALife: limits.jobsOfAWorker,
+                    isOnDemand: true)
+            }
+        }
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes
     }
 
-    private subscript(kind: WorkerKind) -> WorkerPool {
-        _read {
-            switch kind {
-            case .fetch: yield fetch
-            case .decode: yield decode
-            case .cache: yield cache
-            case .tier: yield tier
-            case .loader(let family): yield loaders[family] ?? emptyLoader
-            }
-        }
-        _modify {
-            switch kind {
-            case .fetch: yield &fetch
-            case .decode: yield &decode
-            case .cache: yield &cache
-            case .tier: yield &tier
-            case .loader(let family):
-                let empty = emptyLoader
-                yield &loaders[family, default: empty]
-            }
-        }
-    }
-
-    private var emptyLoader: WorkerPool {
-        WorkerPool(size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
-    }
-
-    /// Reads a pool. The subscript may copy it, which matters where it is read at each event.
-    private func ask<Answer>(_ kind: WorkerKind, _ question: (borrowing WorkerPool) -> Answer) -> Answer {
-        switch kind {
-        case .fetch: question(fetch)
-        case .decode: question(decode)
-        case .cache: question(cache)
-        case .tier: question(tier)
-        case .loader(let family): question(loaders[family] ?? emptyLoader)
-        }
-    }
-
-    private func hasPool(where matches: (borrowing WorkerPool) -> Bool) -> Bool {
-        matches(fetch) || matches(decode) || matches(cache) || matches(tier) || loaders.contains { matches($1) }
-    }
-
-    var kinds: [WorkerKind] {
-        if loaders.isEmpty { return WorkerKind.permanent }
-        return WorkerKind.permanent + CodecFamily.optional.filter { loaders[$0] != nil }.map { .loader($0) }
-    }
-
-    func kind(of worker: WorkerID) -> WorkerKind? {
-        if fetch.contains(worker) { return .fetch }
-        if decode.contains(worker) { return .decode }
-        if cache.contains(worker) { return .cache }
-        if tier.contains(worker) { return .tier }
-        for (family, pool) in loaders where pool.contains(worker) { return .loader(family) }
+    private func place(of worker: WorkerID) -> Int? {
+        for place in pools.indices where pools[place].contains(worker) { return place }
         return nil
     }
 
-    func contains(_ worker: WorkerID) -> Bool { kind(of: worker) != nil }
+    /// Changes the pool of a worker; nil for one that is gone.
+    @discardableResult
+    private mutating func change<Result>(_ worker: WorkerID, _ change: (inout WorkerPool) -> Result) -> Result? {
+        place(of: worker).map { change(&pools[$0]) }
+    }
+
+    func kind(of worker: WorkerID) -> WorkerKind? { place(of: worker).map { WorkerKind.all[$0] } }
+    func contains(_ worker: WorkerID) -> Bool { place(of: worker) != nil }
     /// A worker; nil for one that is gone.
-    subscript(worker: WorkerID) -> WorkerPool.Worker? { kind(of: worker).flatMap { self[$0].worker(worker) } }
+    subscript(worker: WorkerID) -> WorkerPool.Worker? { place(of: worker).flatMap { pools[$0].worker(worker) } }
 
     // MARK: Jobs
 
-    func available(_ kind: WorkerKind) -> WorkerID? { ask(kind) { $0.available } }
+    func available(_ kind: WorkerKind) -> WorkerID? { pools[kind.place].available }
 
-    func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? { decode.available(forBriefJobOf: user) }
+    func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? {
+        pools[WorkerKind.decode.place].available(forBriefJobOf: user)
+    }
 
     /// Gives a decode worker with brief jobs no more until those have ended. Returns whether it has several.
     mutating func endBrief(_ worker: WorkerID) -> Bool {
-        decode.endBrief(worker)
+        change(worker) { $0.endBrief(worker) }
         return hasSeveralBriefJobs(worker)
     }
 
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
-    func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
+    func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool {
+        pools[WorkerKind.decode.place].worker(worker)?.jobs.count ?? 0 > 1
+    }
 
-    func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
+    func freshest(_ kind: WorkerKind) -> WorkerID? { pools[kind.place].freshest }
 
     /// Whether a worker of this kind runs a job that is to be its only one.
-    func runsExclusively(_ kind: WorkerKind) -> Bool { ask(kind) { $0.hasExclusive } }
+    func runsExclusively(_ kind: WorkerKind) -> Bool { pools[kind.place].hasExclusive }
 
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
-    func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { hasPool { $0.isRunning(job, on: worker) } }
+    func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
+        place(of: worker).map { pools[$0].isRunning(job, on: worker) } ?? false
+    }
 
     /// Retires a worker with an exclusive job, so that the next one can run; false when too many were.
     mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
-        kind(of: worker).map { self[$0].replaceExclusive(worker) } ?? false
+        change(worker) { $0.replaceExclusive(worker) } ?? false
     }
 
-    func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
+    func runningJobs(_ kind: WorkerKind) -> Int { pools[kind.place].runningJobs }
 
-    var runningLoaderJobs: Int { loaders.values.reduce(0) { $0 + $1.runningJobs } }
+    var runningLoaderJobs: Int { WorkerKind.loaders.reduce(0) { $0 + pools[$1.place].runningJobs } }
 
-    var neededFamilies: some Sequence<CodecFamily> { loaders.keys }
+    /// The families other than the plain one that have workers, or want some.
+    var neededFamilies: [CodecFamily] {
+        pools.indices.compactMap {
+            if case .loader(let family) = WorkerKind.all[$0], pools[$0].isNeeded { family } else { nil }
+        }
+    }
 
     /// Wants workers of a family for jobs that wait; without any, no further ones.
-    mutating func want(_ family: CodecFamily, for jobs: Int) { self[.loader(family)].want(jobs) }
+    mutating func want(_ family: CodecFamily, for jobs: Int) { pools[WorkerKind.loader(family).place].want(jobs) }
 
     mutating func retireLoaders(except families: Set<CodecFamily>) {
-        for family in loaders.keys where !families.contains(family) { _ = loaders[family]?.retireAll() }
+        for case .loader(let family) in WorkerKind.loaders where !families.contains(family) {
+            _ = pools[WorkerKind.loader(family).place].retireAll()
+        }
     }
 
     /// Retires a worker without a job, unless it has ended others than `ended` jobs.
     mutating func retireIdle(_ worker: WorkerID, ended: Int) {
-        guard let kind = kind(of: worker), let idle = self[worker], idle.isIdle, idle.jobsEnded == ended else { return }
-        self[kind].retireIdle(worker)
+        guard let idle = self[worker], idle.isIdle, idle.jobsEnded == ended else { return }
+        change(worker) { $0.retireIdle(worker) }
     }
 
     // MARK: Rest
 
     /// The downloads that workers have ended so far, by success or not.
-    var downloadsEnded: Int { fetch.jobsEnded }
+    var downloadsEnded: Int { pools[WorkerKind.fetch.place].jobsEnded }
 
     /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it
     /// did.
-    mutating func restFetchers() -> Bool { fetch.rest() }
+    mutating func restFetchers() -> Bool { pools[WorkerKind.fetch.place].rest() }
 
     /// Has download workers started for a download if they rest. Returns whether they did.
-    mutating func wakeFetchers(at now: Instant) -> Bool { fetch.wake(at: now) }
+    mutating func wakeFetchers(at now: Instant) -> Bool { pools[WorkerKind.fetch.place].wake(at: now) }
 
     /// Gives a job to a worker: `exclusively` without others until it ends, or with others of the user `brief`.
     mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil) {
-        guard let kind = kind(of: worker) else { return }
-        self[kind].assign(job, to: worker, exclusively: exclusively, brief: brief)
+        change(worker) { $0.assign(job, to: worker, exclusively: exclusively, brief: brief) }
     }
 
     /// Takes a job from a worker. A worker that has run its share of jobs is retired.
     mutating func unassign(_ job: JobID, from worker: WorkerID) {
-        guard let kind = kind(of: worker) else { return }
-        self[kind].unassign(job, from: worker)
-        self[kind].retireIfWorn(worker)
+        change(worker) {
+            $0.unassign(job, from: worker)
+            $0.retireIfWorn(worker)
+        }
     }
 
     // MARK: Health
 
     /// Whether no worker of this kind works, and the last one failed by its own making.
-    func isDown(_ kind: WorkerKind) -> Bool { ask(kind) { $0.isDown } }
+    func isDown(_ kind: WorkerKind) -> Bool { pools[kind.place].isDown }
 
     /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are
     /// refused.
     func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {
-        self[.decoder(of: family)].isBroken(at: now)
+        pools[WorkerKind.decoder(of: family).place].isBroken(at: now)
     }
 
-    func isCondemned(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isCondemned(worker) } ?? false }
+    func isCondemned(_ worker: WorkerID) -> Bool {
+        place(of: worker).map { pools[$0].isCondemned(worker) } ?? false
+    }
 
     /// Workers of this kind that can work, spares aside.
-    func ready(_ kind: WorkerKind) -> Int { self[kind].ready }
+    func ready(_ kind: WorkerKind) -> Int { pools[kind.place].ready }
 
-    var restarts: Int {
-        loaders.values.reduce(fetch.restarts + decode.restarts + cache.restarts + tier.restarts) { $0 + $1.restarts }
-    }
+    var restarts: Int { pools.reduce(0) { $0 + $1.restarts } }
 
     /// The sandbox of all workers: the weakest of the kinds'. The kinds for downloads and plain decoding always exist.
     var sandbox: SandboxReport {
@@ -222,13 +194,12 @@ package struct Supervision {
     // MARK: Starts
 
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
-        guard hasPool(where: { $0.mayStart(at: now) }) else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
-        for kind in kinds {
-            while self[kind].mayStart(at: now) {
+        for place in pools.indices {
+            while pools[place].mayStart(at: now) {
                 let worker = workerIDs.next()
-                self[kind].started(worker, at: now)
-                started.append((kind, worker))
+                pools[place].started(worker, at: now)
+                started.append((WorkerKind.all[place], worker))
             }
         }
         return started
@@ -236,7 +207,7 @@ package struct Supervision {
 
     /// When a missing worker of this kind may be started; nil when none is missing, or it may be at once.
     func nextStart(_ kind: WorkerKind, after now: Instant) -> Instant? {
-        self[kind].nextStart.flatMap { $0 > now ? $0 : nil }
+        pools[kind.place].nextStart.flatMap { $0 > now ? $0 : nil }
     }
 
     mutating func notePID(_ pid: Int, of worker: WorkerID) { pids[worker] = pid }
@@ -244,8 +215,8 @@ package struct Supervision {
     mutating func becameReady(
         _ worker: WorkerID, _ sandbox: SandboxReport?, version: String? = ProductVersion.current
     ) -> Readiness {
-        guard let kind = kind(of: worker), !self[kind].isCondemned(worker) else { return .ignored }
-        if self[worker]?.isReady == true { return .repeated }
+        guard let kind = kind(of: worker), let known = self[worker], !known.isCondemned else { return .ignored }
+        if known.isReady { return .repeated }
         guard version == ProductVersion.current else {
             // Others may have chosen the text.
             let shown = version.map { $0.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == ".") }.prefix(20) }
@@ -264,36 +235,36 @@ package struct Supervision {
                 Landlock are required, of Linux 5.13 or newer; --allow-unsandboxed does without
                 """)
         }
-        self[kind].becameReady(worker)
+        change(worker) { $0.becameReady(worker) }
         return .accepted
     }
 
     /// The workers of all kinds, with their process ids as far as they are known.
     var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
-        kinds.flatMap { kind in self[kind].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
+        WorkerKind.all.flatMap { kind in
+            pools[kind.place].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) }
+        }
     }
 
     // MARK: Ends
 
     /// Gives a worker no more jobs, as its socket has ended. Its jobs are returned by `exited`.
-    mutating func hungUp(_ worker: WorkerID) {
-        if let kind = kind(of: worker) { self[kind].hungUp(worker) }
-    }
+    mutating func hungUp(_ worker: WorkerID) { change(worker) { $0.hungUp(worker) } }
 
     /// Takes `job` from a worker that was found exiting. Returns the worker's kind; nil if it has not the job.
     mutating func foundExiting(_ worker: WorkerID, before job: JobID, at now: Instant) -> WorkerKind? {
-        guard let kind = kind(of: worker), self[kind].isRunning(job, on: worker) else { return nil }
-        self[kind].foundExiting(worker, at: now)
-        self[kind].hungUp(worker)
-        return kind
+        guard isRunning(job, on: worker) else { return nil }
+        change(worker) {
+            $0.foundExiting(worker, at: now)
+            $0.hungUp(worker)
+        }
+        return kind(of: worker)
     }
 
     /// Condemns a worker, which the caller kills: the first cause counts. Returns false for one that is gone.
     mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String, isForgiven: Bool = false) -> Bool {
-        guard let kind = kind(of: worker) else { return false }
         let condemnation = WorkerPool.Condemnation(cause: cause, detail: detail, isForgiven: isForgiven)
-        self[kind].condemn(worker, condemnation)
-        return true
+        return change(worker) { $0.condemn(worker, condemnation) } != nil
     }
 
     /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting
@@ -302,7 +273,7 @@ package struct Supervision {
         _ worker: WorkerID, _ exit: WorkerExit, isForgiven: Bool, isOfImage: Bool = false, isDraining: Bool,
         at now: Instant
     ) -> Exit? {
-        guard let kind = kind(of: worker), let entry = self[kind].worker(worker) else { return nil }
+        guard let kind = kind(of: worker), let entry = self[worker] else { return nil }
         let death = WorkerDeath(
             exit, condemnation: entry.condemnation, wasReady: entry.isReady,
             memoryLimit: kind.family != nil ? decoderMemoryBytes : .max)
@@ -316,12 +287,12 @@ package struct Supervision {
                 entry.isRetiring
                 || (kind == .cache || kind == .tier) && entry.isReady && hasLived && entry.condemnation == nil
         }
-        if wasRetired { self[kind].retire(worker) }
+        if wasRetired { pools[kind.place].retire(worker) }
         let isForgiven = isForgiven || entry.condemnation?.isForgiven == true
         // A client may choose a form that takes too long; that says nothing about the pool.
         let fault: WorkerPool.Fault =
             !death.cause.isOwnMaking || isForgiven ? .none : isOfImage || death.cause == .cpu ? .image : .pool
-        self[kind].ended(worker, fault, at: now)
+        pools[kind.place].ended(worker, fault, at: now)
         // An attacker may have learnt the memory layout of a decoder that crashed. The next ones must not share it.
         let wasKilledOutside =
             if case .ended(.signal(SignalNumber.kill), _) = exit { entry.condemnation == nil } else { false }
@@ -334,22 +305,19 @@ package struct Supervision {
     // MARK: Recycling
 
     /// Retires the download workers. Returns those that are to be killed, because too many are retiring.
-    mutating func replaceFetchers() -> [WorkerID] { fetch.retireAll() }
+    mutating func replaceFetchers() -> [WorkerID] { pools[WorkerKind.fetch.place].retireAll() }
 
     /// Notes a worker's own memory after a job. One that has grown too far is retired.
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
-        decode.measured(worker, residentBytes: residentBytes)
-        fetch.measured(worker, residentBytes: residentBytes)
-        for family in loaders.keys { loaders[family]?.measured(worker, residentBytes: residentBytes) }
+        change(worker) { $0.measured(worker, residentBytes: residentBytes) }
     }
 
     /// Takes the retired workers that have no job left; their sockets are to be closed.
     mutating func takeFinished() -> [WorkerID] {
-        guard hasPool(where: { $0.hasRetiring }) else { return [] }
         var finished: [WorkerID] = []
-        for kind in kinds {
-            for worker in self[kind].finished {
-                self[kind].hungUp(worker)
+        for place in pools.indices where pools[place].hasRetiring {
+            for worker in pools[place].finished {
+                pools[place].hungUp(worker)
                 finished.append(worker)
             }
         }
@@ -359,7 +327,7 @@ package struct Supervision {
     /// `running` says which job the other machines believe to run on which worker.
     func brokenInvariant(running: [(kind: WorkerKind, jobs: [JobID: WorkerID])]) -> String? {
         for (kind, jobs) in running {
-            let pool = self[kind]
+            let pool = pools[kind.place]
             if pool.runningJobs != jobs.count { return "busy \(kind) workers are not the running jobs" }
             if jobs.contains(where: { pool.worker($1)?.jobs.contains($0) != true }) { return "a job without a worker" }
             if let broken = pool.brokenInvariant() { return "\(kind) workers: \(broken)" }

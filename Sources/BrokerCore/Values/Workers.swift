@@ -16,6 +16,20 @@ package enum WorkerKind: Hashable, Sendable {
 
     /// The kinds of which workers always exist.
     package static let permanent: [WorkerKind] = [.fetch, .decode, .cache, .tier]
+    /// Those that are started for jobs that wait.
+    static let loaders = CodecFamily.optional.map { WorkerKind.loader($0) }
+    static let all = permanent + loaders
+
+    /// Its index in `all`.
+    var place: Int {
+        switch self {
+        case .fetch: 0
+        case .decode: 1
+        case .cache: 2
+        case .tier: 3
+        case .loader: Self.all.firstIndex(of: self) ?? 0
+        }
+    }
 
     /// The workers that decode a family's formats.
     package static func decoder(of family: CodecFamily) -> WorkerKind {
