@@ -162,7 +162,7 @@ public final class ImageBroker {
             case .progress(_, let received, let expected): progress?(received, expected)
             case .reply(.error(_, let error)):
                 // Requested images take precedence over kept ones.
-                guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.removeAll() == true else {
+                guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.makeRoom() == true else {
                     throw .refused(error)
                 }
                 id = try send(options)

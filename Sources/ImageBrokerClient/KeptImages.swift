@@ -123,14 +123,12 @@ struct KeptImages {
         bytes += size
     }
 
-    /// Removes all images; their leases are released with the next message. Returns whether there were any.
-    mutating func removeAll() -> Bool {
-        if isEmpty { return false }
-        for bucket in table.indices { table[bucket] = 0 }
-        entries = []
-        images = []
-        (bytes, descriptors) = (0, 0)
-        return true
+    /// Removes a quarter of the images; their leases are released with the next message. Returns whether there were
+    /// any.
+    mutating func makeRoom() -> Bool {
+        let count = (entries.count + 3) / 4
+        for _ in 0..<count { evictOne() }
+        return count > 0
     }
 
     /// Removes the first entry that was not used since the hand last passed, of all or of those that take a descriptor.

@@ -49,7 +49,9 @@ final class Session {
     private var oldestUnanswered = 0
     /// The newest request that was answered.
     private var newestAnswered = -1
-    private var lastID = -1
+    private(set) var lastID = -1
+    /// The newest request when room was last made for those that were refused.
+    var roomMadeAt = -1
     /// Whether the kernel has refused to send the queued messages for now, because too many descriptors of the user are
     /// in flight or it lacks memory. The socket is writable meanwhile, so `flush` must be called again after
     /// `sendPauseMs`.

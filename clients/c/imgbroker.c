@@ -333,6 +333,8 @@ struct imgbroker {
     bool is_connecting;
     int64_t connect_since, connect_until, connect_at;
     uint64_t last_number, last_sequence;
+    // The newest sending of a request when room was last made for refused ones.
+    uint64_t room_made_at;
     // The newest request that was answered.
     uint64_t newest_answered;
     // Requests that wait for a connection; that were sent, in this order; that a broker refused which shuts down.
@@ -652,10 +654,6 @@ static void remove_kept(imgbroker *connection, struct kept *kept) {
     *kept = *last;
 }
 
-static void remove_all_kept(imgbroker *connection) {
-    while (connection->kept_count > 0) remove_kept(connection, &connection->kept[connection->kept_count - 1]);
-}
-
 // Removes the first entry that was not used since the hand last passed.
 static void evict_one(imgbroker *connection) {
     while (true) {
@@ -670,9 +668,19 @@ static void evict_one(imgbroker *connection) {
     }
 }
 
+// Returns whether there is more room than when a request was refused for want of it: removes a quarter of the kept
+// images, unless that was done since.
+static bool has_room(imgbroker *connection, const struct request *request) {
+    if (request->sequence <= connection->room_made_at) return true;
+    uint32_t count = (connection->kept_count + 3) / 4;
+    for (uint32_t removed = 0; removed < count; removed++) evict_one(connection);
+    if (count > 0) connection->room_made_at = connection->last_sequence;
+    return count > 0;
+}
+
 // Unmaps the validity page, if there is one, and releases the kept images.
 static void drop_page(imgbroker *connection) {
-    remove_all_kept(connection);
+    while (connection->kept_count > 0) remove_kept(connection, &connection->kept[connection->kept_count - 1]);
     if (connection->page != NULL) munmap((void *)connection->page, connection->page_size);
     connection->page = NULL;
     connection->unreported_hits = 0;
@@ -1962,9 +1970,8 @@ static bool handle_error(imgbroker *connection, struct request *request, const j
         return true;
     }
     bool is_full = error.code == IMGBROKER_ERROR_QUOTA_EXCEEDED || error.code == IMGBROKER_ERROR_OVERLOADED;
-    if (is_full && request->message == MESSAGE_GET && !request->is_cancelled && connection->kept_count > 0) {
+    if (is_full && request->message == MESSAGE_GET && !request->is_cancelled && has_room(connection, request)) {
         // Requested images take precedence over kept ones.
-        remove_all_kept(connection);
         request->attempts--;
         send_request(connection, request);
         return true;

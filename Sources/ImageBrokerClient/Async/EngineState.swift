@@ -269,7 +269,7 @@ struct EngineState {
             pending[id] = nil
             deferred.append(request)
         } else if error.code == .quotaExceeded || error.code == .overloaded, !request.isCancelled,
-            kept.withLock({ $0?.removeAll() }) == true
+            hasRoom(for: id)
         {
             // Requested images take precedence over kept ones.
             pending[id] = nil
@@ -279,6 +279,14 @@ struct EngineState {
             // A stream tells of its cancellation before it has ended, so that the broker's answer may come before.
             end(request, id, request.isCancelled ? nil : .refused(error))
         }
+    }
+
+    /// Whether there is more room than when a request was refused for want of it.
+    private func hasRoom(for id: Int) -> Bool {
+        guard let session, id > session.roomMadeAt else { return true }
+        guard kept.withLock({ $0?.makeRoom() }) == true else { return false }
+        session.roomMadeAt = session.lastID
+        return true
     }
 
     private mutating func end(_ request: Request, _ id: Int, _ error: ClientError?) {

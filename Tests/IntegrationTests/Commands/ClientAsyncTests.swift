@@ -27,6 +27,23 @@
         #expect(setting.origin.requests.count == 40)
     }
 
+    /// The broker lets a client lease about half of this memory, and refuses several requests in flight at once.
+    @Test func `kept images make room for all requests in flight`() async throws {
+        let setting = try Setting(["--memory-limit", "64M"]) { png(tile($0.numberInPath, side: 1024)) }
+        let broker = AsyncImageBroker(path: setting.broker.socketPath)
+        for turn in 0..<8 {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 4 * turn..<4 * turn + 4 {
+                    // The second time it comes from memory, and is kept.
+                    let url = setting.url("/\(number)")
+                    group.addTask { for _ in 0..<2 { _ = try await broker.image(at: url) } }
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(try await broker.stats().failures[.quotaExceeded] ?? 0 > 1)
+    }
+
     @Test func `a cancelled task ends at once, and its request with it`() async throws {
         let setting = try Setting { $0.path == "/silent" ? .silent : png(tile(1)) }
         let broker = AsyncImageBroker(path: setting.broker.socketPath)

@@ -744,6 +744,19 @@ static void test_pipelined(imgbroker *broker) {
     CHECK(count_mappings() == 0);
 }
 
+// The room of kept images is for all requests that were sent before it was made.
+static void test_refused_together(imgbroker *broker) {
+    imgbroker_image_release(LOAD(broker, "http://a/b", NULL));
+    const char *urls[] = {"http://a/c", "http://a/d"};
+    for (int index = 0; index < 2; index++) imgbroker_send(broker, &(imgbroker_request){.url = urls[index]}, &error);
+    for (int index = 0; index < 2; index++) {
+        imgbroker_reply reply = next(broker);
+        while (!reply.final) reply = next(broker);
+        CHECK(reply.error.code == IMGBROKER_OK && reply.image->pixels[0] == 3 + index);
+        imgbroker_reply_clear(&reply);
+    }
+}
+
 // Three images in one segment, which ends.
 static void test_segments(imgbroker *broker) {
     imgbroker_image *images[3];
@@ -1067,6 +1080,7 @@ int main(int count, char **words) {
         {"lost-segment", test_lost_segment, {.keep_images = -1}, true}, {"memory", test_memory, {0}, true},
         {"no-broker", test_no_broker, {0}, true}, {"outliving", test_outliving, {0}, true},
         {"pipelined", test_pipelined, {.keep_images = -1}, true},
+        {"refused_together", test_refused_together, {.keep_images = 8}, true},
         {"releases", test_releases, {.keep_images = -1}, false}, {"reload", test_reload, {0}, false},
         {"restart", test_restart, {.reconnect_ms = 30000}, true},
         {"segments", test_segments, {.keep_images = -1}, false},

@@ -196,6 +196,17 @@ def test_pipelined(is_sent_again: bool, scripted: Scripted) -> None:
     run("pipelined", broker.path, "7", "3" if is_sent_again else "7")
 
 
+def test_requests_that_are_refused_together(scripted: Scripted) -> None:
+    refused = {"type": "error", "code": "quota-exceeded", "message": "M."}
+    script = [
+        *_page(), _GET, {"sendImage": {"slot": 3, "generation": 5}, "descriptors": [{"size": 32, "byte": 7}]}, _GET, _GET,
+        {"send": {**refused, "id": "$previous"}}, {"send": {**refused, "id": "$id"}}, {"awaitRelease": [7]}]
+    for byte in (3, 4):
+        script += [_GET, {"sendImage": {"buffer": byte}, "descriptors": [{"size": 32, "byte": byte}]}]
+    broker = scripted(script)
+    run("refused_together", broker.path)
+
+
 # Segments
 
 _SEGMENT = {"segment": 5, "segmentBytes": 4096}

@@ -86,6 +86,7 @@ class ScriptedBroker:
 
     def _play(self, connection: socket.socket, script: List[Fields], received: List[Fields]) -> None:
         identifier: Any = None
+        previous: Any = None
         request: Any = None
         # Requests that came while a release was awaited.
         early: List[Fields] = []
@@ -94,7 +95,7 @@ class ScriptedBroker:
             for step in script:
                 if "read" in step:
                     frame = early.pop(0) if early else self._read(connection, received, answers_hello)
-                    identifier, request = frame.get("id"), frame.get("request")
+                    previous, identifier, request = identifier, frame.get("id"), frame.get("request")
                     if frame.get("type") != step["read"]:
                         self.problems.append(f"expected {step['read']}, received {frame}")
                     expected = step.get("fields")
@@ -105,8 +106,8 @@ class ScriptedBroker:
                         self.problems.append(f"expected {expected}, received {frame}")
                 elif "send" in step or "sendImage" in step:
                     fields = step["send"] if "send" in step else {**self._image, **step["sendImage"]}
-                    fields = {k: identifier if v == "$id" else request if v == "$request" else v
-                              for k, v in fields.items() if v != "$absent"}
+                    known = {"$id": identifier, "$previous": previous, "$request": request}
+                    fields = {k: known.get(v, v) if isinstance(v, str) else v for k, v in fields.items() if v != "$absent"}
                     self._send(connection, json.dumps(fields).encode(), step)
                 elif "sendText" in step:
                     self._send(connection, step["sendText"].encode("latin-1"), step)

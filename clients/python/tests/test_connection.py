@@ -15,6 +15,7 @@ import pytest
 import imgbroker
 from imgbroker import _session
 from imgbroker._engine import Engine
+from conformance import cases
 from fixtures import Scripted
 from support import eventually
 
@@ -154,3 +155,18 @@ def test_error_of_an_image_keeps_no_lease(scripted: Scripted, monkeypatch: pytes
             eventually(lambda: broker.released == [7])
     finally:
         gc.enable()
+
+
+def test_requests_that_are_refused_together(scripted: Scripted) -> None:
+    """The room of kept images is for all requests that were sent before it was made."""
+    script = next(cases("validity"))[1]["connections"][0]
+    refused = {"type": "error", "code": "quota-exceeded", "message": "M."}
+    answers = [
+        step for byte in (3, 4) for step in (_GET, {"sendImage": {"buffer": byte}, "descriptors": [{"size": 32, "byte": byte}]})]
+    broker = scripted([
+        *script, _GET, _GET, {"send": {**refused, "id": "$previous"}}, {"send": {**refused, "id": "$id"}}, {"awaitRelease": [7]},
+        *answers])
+    with imgbroker.Client(broker.path, keep_images=8) as client:
+        client.get(_URL)
+        images = [client.submit(f"http://origin/{name}") for name in ("c", "d")]
+        assert [bytes(image.result(10).buffer[:1]) for image in images] == [b"\x03", b"\x04"]

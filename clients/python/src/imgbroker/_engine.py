@@ -242,7 +242,7 @@ class Engine:
             session = self._owned = Session(path)
             session.take_report = self.kept.take_report
             session.keep = self.kept.keep
-            session.make_room = self.kept.clear
+            session.make_room = self.kept.make_room
             session.wake = self._wake
         try:
             session.connect(self._patience)

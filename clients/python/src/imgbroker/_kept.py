@@ -119,13 +119,18 @@ class KeptImages:
         self._size -= self.entries.pop(key).size
         self._descriptors.pop(key, None)
 
-    def clear(self) -> bool:
-        """Removes all images, whose leases are then released. Returns whether there were any."""
-        had_any = bool(self.entries)
+    def make_room(self) -> bool:
+        """Removes a quarter of the images. Returns whether there were any."""
+        count = (len(self.entries) + 3) // 4
+        for _ in range(count):
+            self._evict_one(self.entries)
+        return count > 0
+
+    def clear(self) -> None:
+        """Removes all images, whose leases are then released."""
         self.entries.clear()
         self._descriptors.clear()
         self._size = 0
-        return had_any
 
     def take_report(self) -> Optional[Fields]:
         """Takes the report of uses that the broker did not see; None if there were none, or within a second of the last

@@ -219,8 +219,10 @@ class Session:
         self.wake: Callable[[], None] = lambda: None
         #: The newest request that was answered.
         self._newest_answered = 0
-        #: Releases the kept images to make room for a requested one. Returns whether there were any.
+        #: Releases kept images to make room for requested ones. Returns whether there were any.
         self.make_room: Callable[[], bool] = lambda: False
+        #: The newest request when it was last called.
+        self._room_made_at = 0
         #: Requests that the broker refused because it is shutting down, to be sent again over the next connection.
         self.deferred: List[Request] = []
         #: The effects of handled frames that are to be performed, also after an error of `dispatch`.
@@ -484,7 +486,7 @@ class Session:
             self._remove_pending(number)
             if error.code is ErrorCode.SHUTTING_DOWN and request.may_repeat:
                 self.deferred.append(request)
-            elif error.code in _FULL and request.fields["type"] == "get" and self.make_room():
+            elif error.code in _FULL and request.fields["type"] == "get" and self._has_room_for(number):
                 # Requested images take precedence over kept ones.
                 request.attempts -= 1
                 self.send(request)
@@ -708,6 +710,14 @@ class Session:
             held.leases = before.leases
             os.close(before.descriptor)
         self._held[number] = held
+
+    def _has_room_for(self, number: int) -> bool:
+        """Returns whether there is more room than when a request was refused for want of it."""
+        if number > self._room_made_at:
+            if not self.make_room():
+                return False
+            self._room_made_at = self._last_id
+        return True
 
     def _take_descriptor(self, frame: Frame) -> Optional[int]:
         """Takes the descriptor that came with a frame's first byte; None if the kernel dropped it."""
