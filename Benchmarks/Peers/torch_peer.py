@@ -5,7 +5,7 @@ torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
     WORKERS processes (0: itself), says "done", waits for the end of its input.
     LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already;
     the path of a broker's socket, for batches of mapped images from the dataset, which the process keeps; or such a path
-    after "contiguous:", for contiguous ones, or after "usual:", for a client with its usual settings.
+    after "contiguous:", for contiguous ones, or after "loader:", for those of a `BatchLoader`, of a client with its usual settings.
 """
 import gc
 import pathlib
@@ -73,18 +73,21 @@ def main(loader, folder, count, epochs, seed, workers):
         dataset = InMemory(samples)
     else:
         from imgbroker import Client
-        from imgbroker.torch import ImageList
+        from imgbroker.torch import BatchLoader, ImageList
 
         # Each kept image takes a descriptor.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
         kind, _, socket = loader.rpartition(":")
         keeps = {"keep_images": 2 * len(samples), "keep_bytes": 1 << 40, "keep_descriptors": 2 * len(samples)}
-        client = Client(socket, **({} if kind == "usual" else keeps))
+        client = Client(socket, **({} if kind == "loader" else keeps))
         dataset = ImageList(samples, client=client, contiguous=kind == "contiguous")
-    size = {"batch_size": 32, "shuffle": True}
-    if not isinstance(dataset, WithPillow):
-        size = {"batch_size": None, "sampler": BatchSampler(RandomSampler(dataset), 32, drop_last=False)}
-    batches = DataLoader(dataset, **size, num_workers=int(workers), persistent_workers=int(workers) > 0)
+    if loader.startswith("loader:"):
+        batches = BatchLoader(dataset, 32, shuffle=True)
+    else:
+        size = {"batch_size": 32, "shuffle": True}
+        if not isinstance(dataset, WithPillow):
+            size = {"batch_size": None, "sampler": BatchSampler(RandomSampler(dataset), 32, drop_last=False)}
+        batches = DataLoader(dataset, **size, num_workers=int(workers), persistent_workers=int(workers) > 0)
     # A program with a model has long since collected the objects that loading PyTorch makes, which takes 0.1 s.
     gc.collect()
     print("ready", flush=True)

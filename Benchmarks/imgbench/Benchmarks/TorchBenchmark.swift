@@ -82,7 +82,7 @@ enum TorchBenchmark {
         let broker = caching?.process
         _ = try broker?.client()
         let loaders = ["Pillow": "pillow", "Pillow with a cache": "cached", batches: "memory"]
-        let kinds = [contiguous: "contiguous:", limited: "usual:"]
+        let kinds = [contiguous: "contiguous:", limited: "loader:"]
         let loader = broker.map { kinds[name, default: ""] + $0.socketPath } ?? loaders[name]!
         let processes = try (0..<count).map { number in
             let arguments = [loader, files.folder, "\(files.count)", "\(epochs)", "\(number + 1)", "\(workers)"]
