@@ -418,8 +418,8 @@ package final class FrameChannel {
         return sentPayloads
     }
 
-    /// Updates and returns the upper bound of sent descriptors that the peer has not received. Each message of a channel
-    /// carries the descriptors of one frame.
+    /// Updates and returns the upper bound of sent descriptors that the peer has not received. Each message of a
+    /// channel carries the descriptors of one frame.
     package func countUnreadDescriptors() -> Int {
         if unreadDescriptors > 0 { unreadDescriptors = min(unreadDescriptors, UnixSocket.messagesUnread(on: socket)) }
         return unreadDescriptors

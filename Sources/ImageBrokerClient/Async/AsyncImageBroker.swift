@@ -100,8 +100,8 @@ public final class AsyncImageBroker: Sendable {
         return try await image(in: file, name: name, width: width, height: height, fit: fit, options: options)
     }
 
-    /// Loads the image in a regular file that is open for reading. Its position does not matter, and stays as it is. The
-    /// image fits a box as that of ``image(at:width:height:fit:options:)``.
+    /// Loads the image in a regular file that is open for reading. Its position does not matter, and stays as it is.
+    /// The image fits a box as that of ``image(at:width:height:fit:options:)``.
     ///
     /// - Parameters:
     ///   - file: the open file.

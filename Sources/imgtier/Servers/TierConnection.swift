@@ -161,8 +161,8 @@ import WorkerProtocol
         return outcome(status)
     }
 
-    /// Names an outcome. After a failure, which it counts, the server is left out, and the connection is closed, because
-    /// unread bytes may be left in it.
+    /// Names an outcome. After a failure, which it counts, the server is left out, and the connection is closed,
+    /// because unread bytes may be left in it.
     private func outcome(_ status: memcached_return_t) -> Outcome {
         let outcome: Outcome
         switch status {

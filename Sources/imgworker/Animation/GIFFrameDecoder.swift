@@ -10,8 +10,8 @@ struct GIFFrameDecoder: ImageDecoder {
     private let source: ImageSource
     private let frame: codec_gif_frame
 
-    /// Creates a decoder of `frame`, which stands for `animation` unless that is nil, without reading its pixels. Throws
-    /// `too-many-pixels` if the frame's area is empty.
+    /// Creates a decoder of `frame`, which stands for `animation` unless that is nil, without reading its pixels.
+    /// Throws `too-many-pixels` if the frame's area is empty.
     init(_ source: ImageSource, _ frame: Animation.Frame, of animation: Animation? = nil) throws(WireError) {
         var header = codec_header()
         (header.width, header.height) = (UInt32(frame.width), UInt32(frame.height))
