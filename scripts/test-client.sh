@@ -40,6 +40,10 @@ thumbnailer)
     build C_CLIENT=../c BUILD="$PWD/.build/thumbnailer-sanitized" PREFIX="$IMGBROKER_THUMBNAILER_INSTALLED" \
         CFLAGS="-O1 -g -Werror -fsanitize=address,undefined -fno-omit-frame-pointer" install
     ;;
+*)
+    echo "test-client.sh: there is no client $client" >&2
+    exit 2
+    ;;
 esac
 cd "clients/$client/tests"
 PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m /usr/bin/python3 -m pytest -q --basetemp "$temporary/pytest" -p no:cacheprovider "${tests[@]}" "$@"

@@ -143,7 +143,7 @@ static enum MHD_Result answer(
     (void)version;
     struct server *server = context;
     struct state *state = *own;
-    if (!state) return MHD_NO;
+    if (!state || (state->has_begun && !state->object)) return MHD_NO;
     struct cwebserver_response response = {0};
     struct cwebserver_request request = {
         .connection = connection, .descriptor = descriptor_of(connection), .method = method, .path = path,

@@ -123,10 +123,9 @@ struct KeptImages {
         bytes += size
     }
 
-    /// Removes a quarter of the images; their leases are released with the next message. Returns whether there were
-    /// any.
+    /// Removes half of the images; their leases are released with the next message. Returns whether there were any.
     mutating func makeRoom() -> Bool {
-        let count = (entries.count + 3) / 4
+        let count = (entries.count + 1) / 2
         for _ in 0..<count { evictOne() }
         return count > 0
     }

@@ -114,7 +114,7 @@ struct FreshnessTests {
         Row("setting: the longest", "max-age=60", settings: { $0.maximumLifetime = 30 }, lifetime: 30, use),
         Row("setting: the shortest", "max-age=0", after: 9, settings: { $0.minimumLifetime = 10 }, lifetime: 10, use),
         Row(
-            "setting: the longer wins", "max-age=60",
+            "setting: the maximum wins", "max-age=60",
             settings: { ($0.minimumLifetime, $0.maximumLifetime) = (90, 30) }, lifetime: 30, use),
     ]
 

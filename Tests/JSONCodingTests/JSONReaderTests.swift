@@ -181,7 +181,7 @@ struct JSONReaderAgreementTests {
     @Test(arguments: 0..<8)
     func wellFormedTextsHaveFoundationsValues(seed: UInt64) throws {
         var source = RandomJSON(seed: seed)
-        for _ in 0..<500 {
+        for _ in 0..<2000 {
             let text = source.message()
             let expected = try #require(JSONValue(foundation: text), "\(String(decoding: text, as: UTF8.self))")
             #expect(try JSONValue(reading: text).agrees(with: expected), "\(String(decoding: text, as: UTF8.self))")

@@ -668,11 +668,11 @@ static void evict_one(imgbroker *connection) {
     }
 }
 
-// Returns whether there is more room than when a request was refused for want of it: removes a quarter of the kept
-// images, unless that was done since.
+// Returns whether there is more room than when a request was refused for want of it: removes half of the kept images,
+// unless that was done since.
 static bool has_room(imgbroker *connection, const struct request *request) {
     if (request->sequence <= connection->room_made_at) return true;
-    uint32_t count = (connection->kept_count + 3) / 4;
+    uint32_t count = (connection->kept_count + 1) / 2;
     for (uint32_t removed = 0; removed < count; removed++) evict_one(connection);
     if (count > 0) connection->room_made_at = connection->last_sequence;
     return count > 0;

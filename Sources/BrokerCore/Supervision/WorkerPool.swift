@@ -98,7 +98,7 @@ struct WorkerPool {
     var target: Int { isOnDemand ? wanted : isResting ? 0 : size + spares }
     /// Workers that can work, spares aside; of a resting pool, those that a job would start.
     var ready: Int { isResting || isWaking ? size : min(size, count { $0.canWork }) }
-    var isNeeded: Bool { !workers.isEmpty || target > 0 }
+    var isNeeded: Bool { !workers.isEmpty || target > 0 || keepsSpare }
     var jobsEnded: Int { jobsGiven - runningJobs }
     var runningJobs: Int {
         var sum = 0

@@ -27,7 +27,7 @@ package enum WorkerKind: Hashable, Sendable {
         case .decode: 1
         case .cache: 2
         case .tier: 3
-        case .loader: Self.all.firstIndex(of: self) ?? 0
+        case .loader: Self.all.firstIndex(of: self)!
         }
     }
 

@@ -92,7 +92,6 @@ int clinux_accept(int listener);
 /// with, and reading past them would close these.
 void clinux_keep_urgent_in_line(int socket);
 
-
 /// sendmsg with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);
 

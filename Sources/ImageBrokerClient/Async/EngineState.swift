@@ -269,7 +269,7 @@ struct EngineState {
             pending[id] = nil
             deferred.append(request)
         } else if error.code == .quotaExceeded || error.code == .overloaded, !request.isCancelled,
-            hasRoom(for: id)
+            case .get = request.message(id), hasRoom(for: id)
         {
             // Requested images take precedence over kept ones.
             pending[id] = nil

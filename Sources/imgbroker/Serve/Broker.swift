@@ -494,7 +494,7 @@ final class Broker {
         end(children, within: 500)
         // Last, because they close what workers have sent.
         end(receiver.end(), within: 500)
-        end(closer.end(), within: 500)
+        end([closer.end()].compactMap(\.self), within: 500)
     }
 
     /// Waits for processes that are about to exit, and kills those that do not within the time.

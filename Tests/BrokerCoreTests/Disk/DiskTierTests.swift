@@ -349,7 +349,7 @@ struct DiskTierTests {
 
 /// A miss of the disk tier that is certain needs no lookup.
 struct KnownOriginalsTests {
-    private var (world, client) = Self.world().connected(isAdmin: true)
+    private var (world, client) = Self.world().connected()
 
     private static func world() -> StrictWorld { .withDisk { $0.workers = 1 } }
 
@@ -408,7 +408,7 @@ struct KnownOriginalsTests {
         world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.source == .network)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
-        world.ask(client, id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
+        world.ask(world.connect(isAdmin: true), id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
         world.get(client, id: 3, "a")
         #expect(world.lookups.count == 1 && world.fetches.isEmpty)
     }

@@ -413,9 +413,10 @@ struct CachingTests {
 
 /// Concurrent requests share one download per original and one decoding per result.
 struct CoalescingTests {
-    private var (world, client) = StrictWorld.ready { ($0.fetchers, $0.workers) = (1, 3) }.connected()
+    private var (world, client) = StrictWorld.ready { ($0.fetchers, $0.workers) = (1, 2) }.connected()
 
     @Test func `many clients and variants cause one download and one decoding each`() throws {
+        let world = StrictWorld.ready { ($0.fetchers, $0.workers) = (1, 3) }
         let clients = (0..<10).map { _ in world.connect() }
         for (index, client) in clients.enumerated() {
             world.get(client, id: 1, "a") {

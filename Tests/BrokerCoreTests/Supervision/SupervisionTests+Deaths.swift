@@ -108,7 +108,7 @@ extension SupervisionTests {
         #expect(world.workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
-        #expect(world.state.report.workerDeaths == [.cpu: 1])
+        #expect(world.state.report.workerDeaths == [.cpu: 1] && world.forkServersRespawned == 1)
     }
 
     @Test func `the second try is on the freshest worker`() throws {

@@ -29,7 +29,9 @@
 
     /// The broker lets a client lease about half of this memory, and refuses several requests in flight at once.
     @Test func `kept images make room for all requests in flight`() async throws {
-        let setting = try Setting(["--memory-limit", "64M"]) { png(tile($0.numberInPath, side: 1024)) }
+        let setting = try Setting(["--memory-limit", "64M"]) {
+            .ok(TestPNG.blank(width: 1000 + $0.numberInPath, height: 1000))
+        }
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
         for turn in 0..<8 {
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -77,6 +77,7 @@
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         #expect(try setting.broker.waitUntilIdle().sandbox.hasPrefix("seccomp+landlock-"))
+        #expect(try setting.broker.allWorkers(.cache).allSatisfy(\.isConfined))
         for worker in try TestBroker.Worker.allCases.flatMap(setting.broker.allWorkers) {
             // A spare may still be starting.
             try eventually("\(worker.name) is confined") { worker.isConfined }

@@ -748,7 +748,7 @@ static void test_pipelined(imgbroker *broker) {
 static void test_refused_together(imgbroker *broker) {
     imgbroker_image_release(LOAD(broker, "http://a/b", NULL));
     const char *urls[] = {"http://a/c", "http://a/d"};
-    for (int index = 0; index < 2; index++) imgbroker_send(broker, &(imgbroker_request){.url = urls[index]}, &error);
+    for (int index = 0; index < 2; index++) CHECK(imgbroker_send(broker, &(imgbroker_request){.url = urls[index]}, &error));
     for (int index = 0; index < 2; index++) {
         imgbroker_reply reply = next(broker);
         while (!reply.final) reply = next(broker);

@@ -83,7 +83,7 @@ enum DoctorCommand {
     private static func cache(for configuration: Configuration) -> (directory: String, freeBytes: Int)? {
         guard let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory else { return nil }
         var nearest = directory
-        while !CurrentProcess.exists(nearest) { nearest = ListeningSocket.directory(of: nearest) }
+        while nearest != ".", !CurrentProcess.exists(nearest) { nearest = ListeningSocket.directory(of: nearest) }
         guard CurrentProcess.mayWrite(to: nearest), let free = FileSystem.freeBytes(at: nearest) else { return nil }
         return (directory, free)
     }

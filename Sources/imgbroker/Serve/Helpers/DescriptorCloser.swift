@@ -82,10 +82,10 @@ final class DescriptorCloser {
     /// The process, and those that it has replaced.
     var processes: [ChildProcess] { [child].compactMap(\.self) + exiting }
 
-    /// Ends the process. Returns it, and those that it has replaced.
-    func end() -> [ChildProcess] {
+    /// Ends the process, and returns it. Those that it has replaced were killed.
+    func end() -> ChildProcess? {
         socket = nil
-        return processes
+        return child
     }
 
     private func hand(over buffer: FileDescriptor) {

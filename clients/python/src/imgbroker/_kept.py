@@ -120,8 +120,8 @@ class KeptImages:
         self._descriptors.pop(key, None)
 
     def make_room(self) -> bool:
-        """Removes a quarter of the images. Returns whether there were any."""
-        count = (len(self.entries) + 3) // 4
+        """Removes half of the images. Returns whether there were any."""
+        count = (len(self.entries) + 1) // 2
         for _ in range(count):
             self._evict_one(self.entries)
         return count > 0
