@@ -2,6 +2,7 @@ internal import IPCProtocol
 package import IPCTransport
 package import LinuxSystem
 package import Sandbox
+internal import SystemValues
 package import WorkerProtocol
 
 /// A program that the broker starts as a confined process: its options, and the hooks that run before the sandbox.
@@ -69,4 +70,37 @@ extension WorkerService {
     package mutating func didFork(channel _: FrameChannel) throws {}
 
     package mutating func didEnterSandbox(_: SandboxReport) {}
+}
+
+extension WorkerOptions {
+    /// Reads a command line, without the program's name: the options that all workers have, and those of `program`.
+    package init(_ arguments: some Sequence<String>, for program: inout some WorkerProgram) throws(UsageError) {
+        var arguments = WorkerArguments(arguments)
+        var (uid, gid): (UInt32?, UInt32?)
+        while let option = arguments.nextOption() {
+            switch option {
+            case "--parent": parent = try arguments.number(in: 1...Int32.max)
+            case "--uid": uid = try arguments.number(in: 0...UInt32.max)
+            case "--gid": gid = try arguments.number(in: 0...UInt32.max)
+            case "--largest-file": largestFile = try arguments.number(in: 1...Int.max)
+            case "--memory": memory = try arguments.number(in: 1...Int.max)
+            case "--strict-sandbox": hasStrictSandbox = true
+            case "--fork-server": isForkServer = true
+            case "--log-level": logLevel = try arguments.value { LogLevel(rawValue: $0) }
+            case "--log-format": logFormat.notation = try arguments.value { LogFormat.Notation(rawValue: $0) }
+            case "--log-journal": logFormat.isForJournal = true
+            case "--log-full-urls": logFormat.showsFullURLs = true
+            default:
+                guard try program.readOption(option, from: &arguments) else {
+                    throw UsageError("unknown option \(option)")
+                }
+            }
+        }
+        switch (uid, gid) {
+        case (let uid?, let gid?): user = User(uid: uid, gid: gid)
+        case (nil, nil): break
+        default: throw UsageError("--uid and --gid go together")
+        }
+        try program.validate()
+    }
 }

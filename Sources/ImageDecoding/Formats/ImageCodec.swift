@@ -53,3 +53,14 @@ extension [ImageCodec] {
         throw WireError(.unsupportedFormat, "\(format.name) is not among the formats of this decoder.")
     }
 }
+
+/// A decoder that has read its image's header.
+struct OpenedImage {
+    /// Nil for stored pixels.
+    let codec: ImageCodec?
+    let decoder: any ImageDecoder
+
+    func goesOn(with job: DecodeJob) -> Bool {
+        decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
+    }
+}

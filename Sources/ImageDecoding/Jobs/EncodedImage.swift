@@ -3,16 +3,6 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-struct OpenedImage {
-    /// Nil for stored pixels.
-    let codec: ImageCodec?
-    let decoder: any ImageDecoder
-
-    fileprivate func goesOn(with job: DecodeJob) -> Bool {
-        decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
-    }
-}
-
 /// An encoded image whose header is read and whose decoding is planned within its limits. Can be decoded once.
 struct EncodedImage {
     /// The plan; its sizes are those after orientation is applied.

@@ -141,8 +141,8 @@ extension Broker {
         page?.end()
         killHelpers()
         let words =
-            [CommandLine.arguments.first ?? path, TakeOver.word, "\(memory.raw)"]
-            + TakeOver.brokerArguments
+            [CommandLine.arguments.first ?? path, TakeOverWords.takeOver, "\(memory.raw)"]
+            + TakeOverWords.brokerArguments
         for program in [path, "/proc/self/exe"] {
             do throws(SystemError) {
                 for descriptor in descriptors + [memory] { try FileDescriptor.keepOnExec(descriptor.raw) }

@@ -28,7 +28,7 @@ struct UpgradeCheck {
 
     init(of path: String, with state: FileDescriptor) throws(WireError) {
         self.path = path
-        let words = [TakeOver.checkWord] + TakeOver.brokerArguments
+        let words = [TakeOverWords.check] + TakeOverWords.brokerArguments
         do throws(SystemError) {
             child = try ChildProcess(
                 path: path, arguments: words, environment: CurrentProcess.environmentWords, control: state)

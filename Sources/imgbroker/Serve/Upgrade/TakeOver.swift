@@ -6,16 +6,6 @@ import LinuxSystem
 ///     imgbroker take-over FD [OPTION]...     serves with the state behind the descriptor
 ///     imgbroker check-state [OPTION]...      exits with 0 if it could, with the state as descriptor 3
 enum TakeOver {
-    /// The first words.
-    static let word = "take-over"
-    static let checkWord = "check-state"
-
-    /// The broker's own arguments, in the process that it was started as and in those that have taken its place.
-    static var brokerArguments: [String] {
-        let words = Array(CommandLine.arguments.dropFirst())
-        return words.first == word ? Array(words.dropFirst(2)) : words
-    }
-
     /// Whether this program could take over, for the process that asks before it gives up its own.
     static func check(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
