@@ -240,7 +240,9 @@ public final class FileDescriptor: Sendable {
 
     /// Reads `count` bytes from `offset` on, or fewer where the file ends.
     package func read(_ count: Int, at offset: Int) throws(SystemError) -> [UInt8] {
-        unsafe try [UInt8](unsafeUninitializedCapacity: count) { (buffer, filled) throws(SystemError) in
+        // The initialiser would write to the storage that all empty arrays share.
+        if count == 0 { return [] }
+        return unsafe try [UInt8](unsafeUninitializedCapacity: count) { (buffer, filled) throws(SystemError) in
             filled = unsafe try read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
         }
     }
