@@ -755,6 +755,7 @@ static void test_refused_together(imgbroker *broker) {
         CHECK(reply.error.code == IMGBROKER_OK && reply.image->pixels[0] == 3 + index);
         imgbroker_reply_clear(&reply);
     }
+    imgbroker_close(broker);
 }
 
 // Three images in one segment, which ends.
