@@ -81,12 +81,14 @@ public final class AsyncImageBroker: Sendable {
         engine.keptImage(at: url, options.fitting(width: width, height: height, fit: fit))
     }
 
-    /// Loads the image in the file at `path`, which this process opens for reading. It fits a box as that of
-    /// ``image(at:width:height:fit:options:)``.
+    /// Loads the image in the file at `path`, which this process opens for reading.
     ///
     /// - Parameters:
     ///   - path: the path of a regular file; of a swift-system `FilePath`, its `string`. Opening it may wait for its
     ///     file system; on one that may hang, open it elsewhere and use ``image(in:name:width:height:fit:options:)``.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: the form of the image. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
     ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
@@ -101,11 +103,13 @@ public final class AsyncImageBroker: Sendable {
     }
 
     /// Loads the image in a regular file that is open for reading. Its position does not matter, and stays as it is.
-    /// The image fits a box as that of ``image(at:width:height:fit:options:)``.
     ///
     /// - Parameters:
     ///   - file: the open file.
     ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image.
     nonisolated(nonsending) public func image(
@@ -117,12 +121,14 @@ public final class AsyncImageBroker: Sendable {
         return try await finalImage(try get(file, name, options))
     }
 
-    /// Loads the image in encoded bytes, such as an upload or a message's attachment. It fits a box as that of
-    /// ``image(at:width:height:fit:options:)``.
+    /// Loads the image in encoded bytes, such as an upload or a message's attachment.
     ///
     /// - Parameters:
     ///   - bytes: the encoded image, which is copied once.
     ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image. All clients that load the same bytes share it.
     nonisolated(nonsending) public func image(
