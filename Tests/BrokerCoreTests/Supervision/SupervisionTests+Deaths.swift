@@ -63,6 +63,19 @@ extension SupervisionTests {
         #expect(pool.mayStart(at: now))
     }
 
+    @Test func `a family whose last worker has died of an image has a spare started`() throws {
+        var supervision = Supervision(limits: BrokerLimits())
+        let now = Instant(nanoseconds: 0)
+        supervision.want(.svg, for: 1)
+        let worker = try #require(supervision.startMissing(at: now).first { $0.kind == .loader(.svg) }?.worker)
+        #expect(supervision.becameReady(worker, SandboxReport(seccomp: true, landlock: 7)) == .accepted)
+        _ = supervision.exited(
+            worker, .ended(.signal(11)), isForgiven: false, isOfImage: true, isDraining: false, at: now)
+        // Nothing is queued.
+        for family in supervision.neededFamilies { supervision.want(family, for: 0) }
+        #expect(supervision.startMissing(at: now).contains { $0.kind == .loader(.svg) })
+    }
+
     @Test func `deaths are counted by cause, and retired workers are none`() throws {
         let (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(31)))
