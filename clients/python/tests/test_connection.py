@@ -8,6 +8,7 @@ import os
 import queue
 import socket
 import time
+from types import SimpleNamespace
 from typing import Any, Dict, List
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import imgbroker
 from imgbroker import _session
 from imgbroker._engine import Engine
+from imgbroker._kept import KeptImages
 from conformance import cases
 from fixtures import Scripted
 from support import eventually
@@ -170,3 +172,13 @@ def test_requests_that_are_refused_together(scripted: Scripted) -> None:
         client.get(_URL)
         images = [client.submit(f"http://origin/{name}") for name in ("c", "d")]
         assert [bytes(image.result(10).buffer[:1]) for image in images] == [b"\x03", b"\x04"]
+
+
+def test_room_is_made_by_half_of_the_kept_images() -> None:
+    kept = KeptImages(8, 1 << 20, 8)
+    entries: Any = kept.entries
+    entries.update({(number,): SimpleNamespace(is_used=number < 2, size=1) for number in range(5)})
+    left = []
+    while kept.make_room():
+        left.append(list(entries))
+    assert left == [[(0,), (1,)], [(1,)], []]

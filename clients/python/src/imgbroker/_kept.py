@@ -120,10 +120,11 @@ class KeptImages:
         self._descriptors.pop(key, None)
 
     def make_room(self) -> bool:
-        """Removes half of the images. Returns whether there were any."""
+        """Removes half of the images, unused ones first. Returns whether there were any."""
         count = (len(self.entries) + 1) // 2
-        for _ in range(count):
-            self._evict_one(self.entries)
+        # Not by `_evict_one`: a dictionary searches its first entry among all that were removed.
+        for key in sorted(self.entries, key=lambda key: self.entries[key].is_used)[:count]:
+            self._remove(key)
         return count > 0
 
     def clear(self) -> None:
