@@ -448,6 +448,13 @@ struct CoalescingTests {
         #expect(world.state.report[.memoryHits] == 2)
     }
 
+    @Test func `another variant of a cached original is decoded without a download`() throws {
+        world.load(client, id: 1, "a", content: 1)
+        world.get(client, id: 2, "a") { $0.variant.alpha = .straight }
+        #expect(world.fetches.isEmpty)
+        #expect(try world.decoded(client, 2)?.source == .memory)
+    }
+
     @Test func `two URLs of equal bytes share their pixels`() throws {
         world.load(client, id: 1, "a", content: 5)
         try world.download(client, id: 2, "b", content: 5)
