@@ -13,19 +13,18 @@ package import JSONCoding
 //
 // Before anything is made of the bytes of a file, their digest is computed:
 //
-//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink); a small
-//     body comes
-//                       in the frame, in place of its descriptor
+//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink)
 //     worker → identified | failed
 //
-// With the second descriptor, the worker also decodes the image, if it is certainly small: most small images take one
-// message there and one back.
+// With the second descriptor, the worker also decodes the image, if it is certainly small. A small body comes in the
+// frame, in place of its descriptor.
 //
 // Results that the broker copies to other memory are written to memory of the worker's, which is used again and again:
 //
 //     broker → memory   + 1 descriptor (a memfd that can be neither resized nor sealed), once
 //
-// An order with a place in it has no descriptor for the result.
+// An order with a place in it has no descriptor for the result. A `decode` with a place that the result fits ends with
+// `decoded`, so that most small images take one message there and one back.
 //
 // A `describe` job ends with `header`, and so does a `header` job unless it requests metadata blocks that the file has:
 // these are its result. A job for a partial file gets a descriptor that another process still writes to, and reads no
@@ -226,7 +225,8 @@ package struct EarlyDecode: Equatable, Sendable, FieldList {
     }
 }
 
-/// The result of an early decoding.
+/// The plan and the result of a decoding that needed no answer of the broker, because the result fits the memory that
+/// came with the order.
 package struct EarlyResult: Equatable, Sendable, FieldList {
     /// What the image is.
     package var plan: DecodePlan
@@ -247,8 +247,9 @@ package struct EarlyResult: Equatable, Sendable, FieldList {
 
 /// A message from the broker, or another parent process, to a decode worker.
 package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
-    /// Begins a job; carries the descriptor of the encoded bytes.
-    case decode(DecodeJob)
+    /// Begins a job; carries the descriptor of the encoded bytes. A result that fits the place in the worker's memory
+    /// is written there (`decoded`), without `output`.
+    case decode(DecodeJob, at: ResultPlace? = nil)
     /// Continues the job; carries the memfd to fill, unless it states a place in the worker's memory.
     case output(job: Int, at: ResultPlace? = nil)
     /// Ends the job because its result is not wanted.
@@ -267,7 +268,12 @@ package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
         case .refuse: 0
         }
     }
-    package var mayHaveBytes: Bool { if case .identify = self { true } else { false } }
+    package var mayHaveBytes: Bool {
+        switch self {
+        case .decode, .identify: true
+        case .output, .refuse, .memory: false
+        }
+    }
 
     package var type: String {
         switch self {
@@ -285,7 +291,8 @@ package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .decode(let job): self = .decode(fields.members(of: job))
+        case .decode(let job, let place):
+            self = .decode(fields.members(of: job), at: fields.value(place) { $0.group(with: "offset", &$1) })
         case .output(let job, let place):
             self = .output(job: fields.job(job), at: fields.value(place) { $0.group(with: "offset", &$1) })
         case .refuse(let job): self = .refuse(job: fields.job(job))
@@ -307,6 +314,8 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
     case header(job: Int, DecodePlan)
     /// The job has succeeded: all pixels, or all encoded bytes (their count), are written.
     case finished(job: Int, DecodeResult)
+    /// The job has succeeded, and its result is in the place that came with the order.
+    case decoded(job: Int, EarlyResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)
     /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is
@@ -320,6 +329,7 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
         case .ready: "ready"
         case .header: "header"
         case .finished: "finished"
+        case .decoded: "decoded"
         case .failed: "failed"
         case .identified: "identified"
         case .foreign: "foreign"
@@ -327,8 +337,8 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
     }
 
     package static let blanks: [DecodeReport] = [
-        .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
-        .identified(job: 0, digest: ""), .foreign(job: 0, .avif),
+        .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .decoded(job: 0, .blank),
+        .failed(job: 0, .blank), .identified(job: 0, digest: ""), .foreign(job: 0, .avif),
     ]
 
     package mutating func list(_ fields: inout Fields) {
@@ -340,6 +350,7 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
         case .header(let job, let plan): self = .header(job: fields.job(job), fields.members(of: plan))
         case .finished(let job, let result):
             self = .finished(job: fields.job(job), fields.members(of: result))
+        case .decoded(let job, let result): self = .decoded(job: fields.job(job), fields.members(of: result))
         case .failed(let job, let error): self = .failed(job: fields.job(job), fields.members(of: error))
         case .identified(let job, let digest, let early, let format):
             self = .identified(

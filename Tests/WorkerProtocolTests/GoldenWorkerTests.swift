@@ -26,6 +26,7 @@ struct GoldenWorkerTests {
             "decode-order-decode-packed": .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000)),
             "decode-order-decode-damaged": .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000)),
             "decode-order-decode-pixels": .decode(pixels),
+            "decode-order-decode-place": .decode(DecodeJob(id: 1), at: ResultPlace(offset: 65_536, room: 4096)),
             "decode-order-describe": .decode(DecodeJob(id: 2, purpose: .describe)),
             "decode-order-output": .output(job: 1),
             "decode-order-output-place": .output(job: 1, at: ResultPlace(offset: 65_536, room: 4096)),
@@ -64,6 +65,7 @@ struct GoldenWorkerTests {
             "decode-report-identified-early": .identified(
                 job: 4, digest: String(repeating: "0123456789abcdef", count: 4),
                 early: EarlyResult(plan(.jpeg), DecodeResult(bytes: geometry.bytes))),
+            "decode-report-decoded": .decoded(job: 1, EarlyResult(plan(.jpeg), DecodeResult(bytes: geometry.bytes))),
             "decode-report-identified-foreign": .identified(
                 job: 4, digest: String(repeating: "0123456789abcdef", count: 4), format: .heif),
             "decode-report-foreign": .foreign(job: 4, .jxl),
@@ -159,7 +161,8 @@ struct GoldenWorkerTests {
         let place = ResultPlace(offset: 0, room: 100)
         for (message, count) in [
             (DecodeOrder.identify(job: 4), 0), (.identify(job: 4, early: EarlyDecode(.blank)), 1),
-            (.identify(job: 4, early: EarlyDecode(.blank), at: place), 0),
+            (.identify(job: 4, early: EarlyDecode(.blank), at: place), 0), (.decode(.blank), 0),
+            (.decode(.blank, at: place), 0),
         ] {
             let frame = try message.encoded(with: bytes).dropFirst(Frame.headerLength)
             let (read, found) = try DecodeOrder.read(frame)
@@ -171,7 +174,7 @@ struct GoldenWorkerTests {
         let (read, found) = try FetchReport.read(Self.atOnce.encoded(with: []).dropFirst(Frame.headerLength))
         #expect(read == Self.atOnce && found?.isEmpty == true)
         #expect(try FetchReport.read(Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
-        #expect(!DecodeOrder.decode(.blank).mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
+        #expect(!DecodeOrder.memory.mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
         // Only an original that the cache process has found comes so.
         let original = StoreReport.foundOriginal(job: 1, Self.original)
         #expect(original.mayHaveBytes && original.descriptorCount(withBytes: true) == 0)

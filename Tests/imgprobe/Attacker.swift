@@ -71,7 +71,9 @@ struct Attacker {
             try channel.sendMessage(DecodeReport.ready(report, build: build))
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
-                case .decode(let job): try attacker.decode(job, descriptors[0])
+                case .decode(let job, let place):
+                    let words = try Self.words(in: channel.frameBytes ?? Self.bytes(of: descriptors[0]))
+                    try attacker.decode(job, words, descriptors.first, room: place?.room ?? 0)
                 case .identify(let job, let early, let place):
                     let bytes = try channel.frameBytes ?? Self.bytes(of: descriptors[0])
                     guard let early, let file = place == nil ? descriptors.last : attacker.memory else {
@@ -88,8 +90,6 @@ struct Attacker {
             _exit(1)
         }
     }
-
-    private static func words(of file: FileDescriptor) throws -> [String] { words(in: try bytes(of: file)) }
 
     private static func words(in bytes: [UInt8]) -> [String] {
         let start = ImageFormat(sniffing: bytes) == .avif ? 32 : 0
@@ -139,9 +139,9 @@ struct Attacker {
         try channel.sendMessage(DecodeReport.identified(job: job, digest: digest))
     }
 
-    private mutating func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
-        if job.partialBytes != nil { return try change(file, for: job) }
-        let words = try Self.words(of: file)
+    /// Works on an image that states its attack, whose file has come unless the frame had its bytes.
+    private mutating func decode(_ job: DecodeJob, _ words: [String], _ file: FileDescriptor?, room: Int) throws {
+        if job.partialBytes != nil, let file { return try change(file, for: job) }
         let numbers = words.dropFirst().compactMap { Int($0) }
         switch words.first ?? "" {
         case "good", "keep", "claim":
@@ -172,6 +172,13 @@ struct Attacker {
             let result = PixelGeometry(width: 9, height: 8)!
             try channel.sendMessage(
                 DecodeReport.header(job: job.id, DecodePlan(header: header, result: result, workingBytes: 0)))
+        case "large-at-once", "other-plan-at-once":
+            let isLarge = words[0] == "large-at-once"
+            let size = PixelGeometry(width: 1024, height: isLarge ? room / 4096 + 1 : 1)!
+            let result = isLarge ? size : PixelGeometry(width: 9, height: 8)!
+            let plan = DecodePlan(header: ImageHeader(format: format, geometry: size), result: result, workingBytes: 0)
+            try channel.sendMessage(
+                DecodeReport.decoded(job: job.id, EarlyResult(plan, DecodeResult(bytes: result.bytes))))
         case "greed": _ = try begin(job, workingBytes: numbers[0])
         case "wrong-size":
             if try begin(job) != nil {
@@ -183,7 +190,8 @@ struct Attacker {
             try fill(output, job, with: 1)
         case "descriptors":
             let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
-            try channel.enqueue(report, descriptors: Array(repeating: file, count: 50))
+            guard let any = file ?? memory else { return }
+            try channel.enqueue(report, descriptors: Array(repeating: any, count: 50))
             try channel.flush()
         case "flood":
             while true { try refuse(job, "again") }

@@ -40,7 +40,7 @@ package enum Action: Equatable {
     case stopFetch(WorkerID, JobID)
     /// Have the digest of a buffer's bytes computed, and a small image decoded into a product of `room` bytes.
     case identify(WorkerID, JobID, BufferID, early: EarlyDecode?, room: Int)
-    case startDecode(WorkerID, DecodeJob, body: BufferID)
+    case startDecode(WorkerID, DecodeJob, body: BufferID, room: Int)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)
     /// Make the job's product, a memfd of this size or of at most this size, and let the worker fill it.

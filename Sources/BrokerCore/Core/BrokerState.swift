@@ -170,6 +170,7 @@ package struct BrokerState {
             identified(worker, job, digest, early, format)
         case .decodeForeign(let worker, let job, let format): decodeForeign(worker, job, format)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
+        case .decodedAtOnce(let worker, let job, let result): decodedAtOnce(worker, job, result)
         case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
         case .processorTimeUsed(let worker, let job, let milliseconds):

@@ -63,6 +63,8 @@ package enum Event {
     /// Another program decodes the image of a decoding.
     case decodeForeign(WorkerID, JobID, ImageFormat)
     case headerRead(WorkerID, JobID, DecodePlan)
+    /// The result is complete, in the room that came with the order.
+    case decodedAtOnce(WorkerID, JobID, EarlyResult)
     /// The result is complete, and sealed where it was asked for.
     case decodeFinished(WorkerID, JobID, DecodeResult)
     case decodeFailed(WorkerID, JobID, WireError)

@@ -8,12 +8,13 @@ struct Decode {
     struct Run {
         let worker: WorkerID
         let startedAt: Instant
-        var phase = Phase.readingHeader(deadline: Instant(nanoseconds: .max))
+        var phase = Phase.readingHeader(deadline: Instant(nanoseconds: .max), room: 0)
     }
 
     enum Phase {
-        /// Until `deadline`. → `parked`; ends when the image is only described.
-        case readingHeader(deadline: Instant)
+        /// Until `deadline`. The worker may go on and write a result that fits `room`. → `parked`, `writing` (with the
+        /// result); ends when the image is only described.
+        case readingHeader(deadline: Instant, room: Int)
         /// Waits for memory, without a deadline. → `writing`.
         case parked(DecodePlan)
         /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or
@@ -27,12 +28,18 @@ struct Decode {
             }
         }
 
-        var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
+        var reserved: Int {
+            switch self {
+            case .readingHeader(_, let room): room
+            case .parked: 0
+            case .writing(_, let reserved, _): reserved
+            }
+        }
 
         /// When the worker has taken too long for this phase; nil while it waits for memory.
         var deadline: Instant? {
             switch self {
-            case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
+            case .readingHeader(let deadline, _), .writing(_, _, let deadline): deadline
             case .parked: nil
             }
         }
@@ -144,9 +151,21 @@ struct Decode {
         return .parked
     }
 
+    /// Whether its worker may have gone on after the header without an answer, and `early` can be its result.
+    func expects(_ early: EarlyResult, maxPixels: Int, maxBytes: Int) -> Bool {
+        guard case .readingHeader(_, let room) = phase, room > 0,
+            case .parked = outcome(of: early.plan, maxPixels: maxPixels, maxBytes: maxBytes)
+        else { return false }
+        return early.plan.outputBytes(as: variant.form) <= room && expects(early.result, of: early.plan)
+    }
+
     /// Whether its worker is about to finish it, and `result` can be its result.
     func expects(_ result: DecodeResult) -> Bool {
         guard case .writing(let plan, let reserved, _) = phase, reserved > 0 else { return false }
+        return expects(result, of: plan)
+    }
+
+    private func expects(_ result: DecodeResult, of plan: DecodePlan) -> Bool {
         let form = variant.form
         let most = plan.outputBytes(as: form)
         let least = form.encoding == nil ? most : plan.metadataBytes(form.metadata) + 1

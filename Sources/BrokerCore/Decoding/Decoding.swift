@@ -163,6 +163,7 @@ package struct Decoding {
         guard let decode = decodes[job] else { return nil }
         note(format, of: decode.variant.content.digest)
         if decode.waiters.isEmpty { return end(job) }
+        releaseMemory(of: job, decode)
         decodes.change(job) {
             $0.family = CodecFamily(format)
             $0.state = .queued
@@ -320,7 +321,11 @@ package struct Decoding {
     /// The decoding that goes along with an identification.
     func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
 
-    func expects(_ early: EarlyResult, of job: JobID) -> Bool { identifications[job]?.expects(early) ?? false }
+    /// Whether a decoding with room for its result, or one that goes along with an identification, may end with `early`.
+    func expects(_ early: EarlyResult, of job: JobID) -> Bool {
+        identifications[job]?.expects(early)
+            ?? decodes[job]?.expects(early, maxPixels: limits.maxPixels, maxBytes: limits.workerMemoryBytes) ?? false
+    }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
     mutating func add(crashes: Int, to job: JobID) { decodes.change(job) { $0.crashes += crashes } }
@@ -400,13 +405,21 @@ package struct Decoding {
         return true
     }
 
-    mutating func start(_ job: JobID, on worker: WorkerID, known: ImageHeader?, at now: Instant) -> DecodeJob? {
+    /// Starts a decoding on a worker, which may write a result of up to `room` bytes at once.
+    mutating func start(
+        _ job: JobID, on worker: WorkerID, known: ImageHeader?, room: Int, at now: Instant
+    ) -> DecodeJob? {
         guard let decode = decodes[job] else { return nil }
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         lastResponsible[worker] = decode.responsible
         let place = places.removeValue(forKey: worker)
         decodes.change(job) {
-            $0.state = .running(Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
+            $0.state = .running(
+                Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline, room: room)))
+        }
+        if room > 0 {
+            reservedBytes += room
+            writing.insert(job)
         }
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
@@ -427,8 +440,20 @@ package struct Decoding {
         case .parked: parked.append(job)
         case .described: break
         }
+        releaseMemory(of: job, decode)
         decodes.change(job) { $0.enter(.parked(plan)) }
         return outcome
+    }
+
+    /// Gives back what is reserved for a decoding's result.
+    private mutating func releaseMemory(of job: JobID, _ decode: Decode) {
+        reservedBytes -= decode.reserved
+        writing.remove(job)
+    }
+
+    /// Notes the plan of a decoding that has ended with its result at once.
+    mutating func decodedAtOnce(_ job: JobID, _ plan: DecodePlan) {
+        decodes.change(job) { $0.enter(.writing(plan, reserved: $0.reserved, deadline: Instant(nanoseconds: .max))) }
     }
 
     /// Admits the decoding that has waited longest, if `hasRoom` for it or none else runs.
@@ -497,8 +522,7 @@ package struct Decoding {
             count(0, bytes: -body.bytes, for: body.user)
             heldBodies[decode.body] = nil
         }
-        reservedBytes -= decode.reserved
-        writing.remove(job)
+        releaseMemory(of: job, decode)
         if decode.run == nil {
             changeQueue(of: decode.family) { $0.remove(job) }
         } else {
@@ -525,8 +549,7 @@ package struct Decoding {
         _ job: JobID, _ cause: DeathCause, at now: Moment
     ) -> (ended: Decode?, refusal: WireError?, isQuarantined: Bool)? {
         guard var decode = decodes[job] else { return nil }
-        reservedBytes -= decode.reserved
-        writing.remove(job)
+        releaseMemory(of: job, decode)
         parked.removeAll { $0 == job }
         if cause == .cpu {
             refuse(decode.variant, at: now.instant)

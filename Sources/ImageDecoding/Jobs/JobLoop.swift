@@ -51,8 +51,11 @@ final class JobLoop {
         // Nothing of an animation is there while other bytes are decoded.
         if case .decode = order {} else { place = nil }
         switch order {
-        case .decode(let job):
-            try decode(job, descriptors[0], after: place.take().flatMap { $0.precedes(job) ? $0.image : nil })
+        case .decode(let job, let result):
+            let output = result == nil ? nil : output(at: result, nil)
+            if result != nil, output == nil { throw UnexpectedOrder(order: order) }
+            let earlier = place.take().flatMap { $0.precedes(job) ? $0.image : nil }
+            try decode(job, descriptors.first, into: output, after: earlier)
         case .identify(let job, let early, let place):
             let output = early == nil ? nil : output(at: place, descriptors.last)
             if early != nil, output == nil { throw UnexpectedOrder(order: order) }
@@ -78,10 +81,12 @@ final class JobLoop {
     }
 
     /// The bytes that came in the last frame, or those of a file.
-    private func source(_ file: FileDescriptor?) throws(WireError) -> ImageSource {
+    private func source(
+        _ file: FileDescriptor?, part: Int? = nil, atMost most: Int = .max
+    ) throws(WireError) -> ImageSource {
         if let bytes = channel.frameBytes { return try ImageSource(copying: bytes) }
         guard let file else { throw WireError(.internal, "There are no bytes.") }
-        return try ImageSource(reading: file)
+        return try ImageSource(reading: file, part: part, atMost: most)
     }
 
     /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other
@@ -114,8 +119,7 @@ final class JobLoop {
 
     private func decode(_ job: DecodeJob, _ source: ImageSource, into output: ResultFile) -> EarlyResult? {
         guard let image = try? EncodedImage(source, for: job, codecs, conversions: conversions),
-            let room = output.room, image.plan.outputBytes(job.transform, job.encoding) <= room,
-            var result = try? image.decode(into: output)
+            output.holds(image.plan, for: job), var result = try? image.decode(into: output)
         else { return nil }
         seal(output, &result)
         return EarlyResult(image.plan, result)
@@ -127,14 +131,21 @@ final class JobLoop {
         if output.place == nil { result.times.seal = Instant.now.microseconds(since: begun) }
     }
 
-    private func decode(_ job: DecodeJob, _ file: FileDescriptor, after earlier: OpenedImage?) throws {
+    private func decode(
+        _ job: DecodeJob, _ file: FileDescriptor?, into place: ResultFile?, after earlier: OpenedImage?
+    ) throws {
         do {
-            let source = try ImageSource(reading: file, part: job.partialBytes, atMost: job.maxWorkingBytes)
+            let source = try source(file, part: job.partialBytes, atMost: job.maxWorkingBytes)
             if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
                 return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
             }
             if job.purpose == .header { return try describe(job, source) }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions, after: earlier)
+            if let place, image.plan.workingBytes <= Self.unconfirmedMemory, place.holds(image.plan, for: job) {
+                let result = try image.decode(into: place)
+                try report(.decoded(job: job.id, EarlyResult(image.plan, result)))
+                return keep(image, of: job)
+            }
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
             let output = AwaitedOutput { [self] in try receiveOutput(for: job) }
@@ -146,13 +157,18 @@ final class JobLoop {
             var result = try outcome.get()
             seal(file, &result)
             try channel.sendMessage(DecodeReport.finished(job: job.id, result))
-            place = image.opened(holdingAtMost: Self.mostPlaceBytes).map { Place(job: job, image: $0) }
+            keep(image, of: job)
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         } catch FrameChannel.Failure.tooLong {
             let error = WireError(.internal, "The report of the image is too long.")
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
+    }
+
+    /// Keeps the decoder of an animation for its next frames.
+    private func keep(_ image: EncodedImage, of job: DecodeJob) {
+        place = image.opened(holdingAtMost: Self.mostPlaceBytes).map { Place(job: job, image: $0) }
     }
 
     /// Reports the header with its facts, and the metadata blocks as the result if the file has any that are requested.

@@ -12,6 +12,11 @@ struct ResultFile {
     /// The bytes that it has room for; nil when they cannot be determined.
     var room: Int? { place?.room ?? (try? file.size()) }
 
+    /// Whether it has room for the result of a job.
+    func holds(_ plan: DecodePlan, for job: DecodeJob) -> Bool {
+        plan.outputBytes(job.transform, job.encoding) <= room ?? 0
+    }
+
     /// Writes `bytes` at `offset`, counted from the beginning of the part, and returns their number. Throws
     /// `out-of-memory`, as a memfd is memory and writing to it fails without any; `internal`.
     @discardableResult

@@ -62,7 +62,7 @@ struct WarmUp {
         while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
             switch report {
             case .failed(_, let error): throw error
-            case .finished, .identified, .foreign: return true
+            case .finished, .decoded, .identified, .foreign: return true
             case .ready, .header: break
             }
         }

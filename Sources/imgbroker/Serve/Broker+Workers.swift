@@ -144,14 +144,17 @@ extension Broker {
             body + [product.descriptor].compactMap(\.self), bytes: bytes, to: id)
     }
 
-    func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
+    func startDecode(_ job: DecodeJob, of body: BufferID, room: Int, on id: WorkerID) {
+        let number = JobID(number: job.id)
         guard let worker = workers[id] else { return }
-        guard let descriptor = buffers[body] else {
+        guard let (bytes, descriptors) = buffers.source(of: body) else {
             let error = WireError(.outOfMemory, "There is no room for the encoded bytes.")
-            return events.append(.decodeFailed(id, Identifier(number: job.id), error))
+            return events.append(.decodeFailed(id, number, error))
         }
-        if isExiting(id, before: Identifier(number: job.id)) { return }
-        begin(job, with: descriptor, on: worker)
+        if isExiting(id, before: number) { return }
+        let product = room == 0 ? nil : regionProduct(of: room, on: worker)
+        products[number] = product
+        begin(job, with: descriptors, bytes: bytes, into: product, on: worker)
     }
 
     func startPartialDecode(_ job: DecodeJob, of fetch: JobID, on id: WorkerID) {
@@ -162,7 +165,7 @@ extension Broker {
                 throw SystemError("open", code: SystemError.invalidArgument)
             }
             // Opened once more, read-only: a decoder must not be able to change a body that is being downloaded.
-            begin(job, with: try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)"), on: worker)
+            begin(job, with: [try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)")], on: worker)
         } catch {
             let error = WireError(.internal, "The received bytes cannot be read: \(error).")
             events.append(.decodeFailed(id, Identifier(number: job.id), error))
@@ -170,9 +173,12 @@ extension Broker {
     }
 
     /// Hands over a job, and notes the processor time that the worker has used before it.
-    private func begin(_ job: DecodeJob, with bytes: FileDescriptor, on worker: WorkerProcess) {
+    private func begin(
+        _ job: DecodeJob, with descriptors: [FileDescriptor], bytes: [UInt8]? = nil, into product: Product? = nil,
+        on worker: WorkerProcess
+    ) {
         worker.jobBegins(at: iterationBegunAt)
-        send(DecodeOrder.decode(job), [bytes], to: worker.id) {
+        send(DecodeOrder.decode(job, at: product?.region?.place), descriptors, bytes: bytes, to: worker.id) {
             .decodeFailed(worker.id, Identifier(number: job.id), $0)
         }
     }
@@ -491,6 +497,10 @@ extension Broker {
             handle(.workerReady(worker.id, sandbox, version: version, build: build))
             measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
+        case .decoded(let job, let result):
+            let id = JobID(number: job)
+            if isResult(result, of: id, worker) { handle(.decodedAtOnce(worker.id, id, result)) }
+            measure(worker)
         case .finished(let job, let result):
             let id = JobID(number: job)
             guard state.expects(result, of: id, on: worker.id) else {
@@ -503,15 +513,19 @@ extension Broker {
         case .foreign(let job, let format): handle(.decodeForeign(worker.id, Identifier(number: job), format))
         case .identified(let job, let digest, let early, let format):
             let id = JobID(number: job)
-            if let early {
-                guard state.expects(early, of: id, on: worker.id) else {
-                    return handle(.workerMisbehaved(worker.id, "it made another result than was ordered"))
-                }
-                if !sealResult(of: id, size: early.result.bytes, worker) { return }
-            }
+            if let early, !isResult(early, of: id, worker) { return }
             handle(.identified(worker.id, id, digest: digest, early: early, format: format))
             measure(worker)
         }
+    }
+
+    /// Seals a result that was made without an answer to its header, if it can be that of the job.
+    private func isResult(_ early: EarlyResult, of job: JobID, _ worker: WorkerProcess) -> Bool {
+        guard state.expects(early, of: job, on: worker.id) else {
+            handle(.workerMisbehaved(worker.id, "it made another result than was ordered"))
+            return false
+        }
+        return sealResult(of: job, size: early.result.bytes, worker)
     }
 
     /// Reads no more of a condemned worker's reports, however many it sends.

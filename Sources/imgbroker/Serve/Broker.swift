@@ -415,8 +415,8 @@ final class Broker {
         case .adopt(let client, let buffer, let inBroker):
             publish(uploads.removeValue(forKey: client).map { Product(sealed: $0) }, as: buffer, inBroker: inBroker)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
-        case .startDecode(let worker, let job, let body):
-            startDecode(job, of: body, on: worker)
+        case .startDecode(let worker, let job, let body, let room):
+            startDecode(job, of: body, room: room, on: worker)
         case .startPartialDecode(let worker, let job, let fetch): startPartialDecode(job, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             provideOutput(of: bytes, isExact: isExact, for: job, on: worker)

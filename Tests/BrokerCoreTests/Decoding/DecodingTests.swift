@@ -35,7 +35,7 @@ struct DecodingTests {
 
     private mutating func run(_ job: JobID) throws {
         #expect(decoding.popQueued() == job)
-        #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
+        #expect(decoding.start(job, on: worker, known: nil, room: 0, at: now) != nil)
     }
 
     /// Begins one job, and runs it.
@@ -113,7 +113,7 @@ struct DecodingTests {
             decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, jobWaiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
-            #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
+            #expect(decoding.start(job, on: worker, known: nil, room: 0, at: now) != nil)
             let geometry = try #require(PixelGeometry(width: 24, height: 12))
             let plan = DecodePlan(
                 header: ImageHeader(format: format, geometry: geometry),

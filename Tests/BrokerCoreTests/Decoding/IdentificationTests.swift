@@ -316,6 +316,40 @@ extension IdentificationTests {
         #expect(world.early.isEmpty)
     }
 
+    @Test mutating func `a further form of a small image takes one message there and one back`() throws {
+        (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (3, 2 << 20) }.connected()
+        try download(1)
+        world.identify(try #require(job), content: 1, earlyWidth: 10)
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        let second = try #require(world.decodes.keys.first)
+        let room = BrokerLimits().leastEarlyResultBytes
+        #expect(world.decodes[second]?.room == room && world.state.reservedBytes == room)
+        world.readHeader(second, isAtOnce: true)
+        #expect(world.image(client, 2)?.width == 5 && world.state.reservedBytes == 0)
+        // A result that does not fit is written as that of any other image.
+        for (id, width) in [(3, 600), (4, 601)] {
+            world.get(client, id: id, "a") { $0.variant.width = width }
+            let job = try #require(world.decodes.first { $0.value.plan == nil }?.key)
+            world.readHeader(job, width: width, height: 600, isAtOnce: true)
+            #expect(world.decodes[job]?.room == room && world.state.reservedBytes == 600 * 600 * 4)
+        }
+        // While one waits for memory, another is not granted any before its header.
+        world.get(client, id: 5, "a") { $0.variant.width = 7 }
+        #expect(world.decodes.values.first { $0.plan == nil }?.room == 0)
+    }
+
+    @Test func `a result at once of another size than ordered, or without room, costs the worker`() throws {
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+        for (bytes, result) in [(100, 399), (BrokerLimits().earlyBodyBytes + 1, 400)] {
+            try download(bytes, "\(bytes)", bytes: bytes)
+            world.identify(try #require(job), content: bytes)
+            let (decode, worker) = try #require(world.decodes.first.map { ($0.key, $0.value.worker) })
+            world.happen(.decodedAtOnce(worker, decode, EarlyResult(plan, DecodeResult(bytes: result))))
+            #expect(world.workers[worker]?.state == .dying)
+        }
+    }
+
     @Test func `a result of another size than ordered costs the worker`() throws {
         try download(1)
         let job = try #require(self.job)

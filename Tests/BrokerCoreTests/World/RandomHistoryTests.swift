@@ -199,7 +199,8 @@ struct RandomEventTests {
                 stage: .random(in: 0...10, using: &random),
                 lengths: world.state.limits.usesSharedTier
                     ? MetadataLengths(exif: 20)
-                    : [MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)].randomElement(using: &random)!)
+                    : [MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)].randomElement(using: &random)!,
+                isAtOnce: .random(using: &random))
         case 82..<90:
             if let job = random.any(of: world.decodes.filter(\.value.hasOutput).keys) {
                 let mayBeDamaged =
@@ -698,7 +699,7 @@ struct SegmentHistoryTests {
                     job, content: number, earlyWidth: world.early[job] == nil || number % 3 == 0 ? nil : width)
             }
             for (job, decode) in world.decodes.sorted(by: { $0.key < $1.key }) {
-                if decode.plan == nil { world.readHeader(job, width: width, height: width) }
+                if decode.plan == nil { world.readHeader(job, width: width, height: width, isAtOnce: number % 2 == 0) }
                 if world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
             }
             world.happen(.timePassed, after: 1)

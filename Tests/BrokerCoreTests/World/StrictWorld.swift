@@ -24,6 +24,8 @@ final class StrictWorld {
         var fetch: JobID?
         var plan: DecodePlan?
         var hasOutput = false
+        /// The room for a result that needs no answer to its header.
+        var room = 0
     }
 
     /// A job that the cache process has received.
@@ -198,7 +200,9 @@ final class StrictWorld {
         let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys).union(reading.keys)
             .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
         if Set(products)
-            != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(early.keys).union(begun)
+            != Set(fetches.keys).union(decodes.filter { $0.value.hasOutput || $0.value.room > 0 }.keys).union(
+                early.keys
+            ).union(begun)
         {
             complain("after \(event): unfinished products \(products) of no job")
         }
@@ -363,9 +367,10 @@ final class StrictWorld {
         happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
     }
 
+    /// With `isAtOnce`, the worker goes on and reports the result, if it fits the room that came with the order.
     func readHeader(
         _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1,
-        lengths: MetadataLengths? = MetadataLengths(exif: 20, icc: 30)
+        lengths: MetadataLengths? = MetadataLengths(exif: 20, icc: 30), isAtOnce: Bool = false
     ) {
         guard let decode = decodes[job], var geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
@@ -392,6 +397,12 @@ final class StrictWorld {
             result: decode.order.purpose == .header
                 ? geometry : decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
             workingBytes: workingBytes, stage: decode.fetch == nil ? nil : stage)
+        if decode.room > 0 {
+            let isFitting = plan.outputBytes(decode.order.transform, decode.order.encoding) <= decode.room
+            if isAtOnce, isFitting, let decode = endDecode(job) {
+                return happen(.decodedAtOnce(decode.worker, job, EarlyResult(plan, result(of: decode.order, plan))))
+            }
+        }
         decodes[job]?.plan = plan
         let hasResult = decode.fetch == nil && plan.metadataBytes(decode.order.transform.metadata) > 0
         if decode.order.purpose == .describe || decode.order.purpose == .header && !hasResult { decodes[job] = nil }
@@ -401,7 +412,13 @@ final class StrictWorld {
     /// Finishes a decoding: with all pixels, or with an encoded image of 100 bytes.
     func finishDecode(_ job: JobID, damage: String? = nil, isPreview: Bool = false) {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
-        let order = decode.order
+        let result = result(of: decode.order, plan, damage: damage, isPreview: isPreview)
+        happen(.decodeFinished(decode.worker, job, result))
+    }
+
+    private func result(
+        of order: DecodeJob, _ plan: DecodePlan, damage: String? = nil, isPreview: Bool = false
+    ) -> DecodeResult {
         let blocks = plan.metadataBytes(order.transform.metadata)
         var result = DecodeResult(
             bytes: order.purpose == .header
@@ -413,7 +430,7 @@ final class StrictWorld {
         }
         if order.wantsPlaceholder { result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF") }
         result.damage = damage
-        happen(.decodeFinished(decode.worker, job, result))
+        return result
     }
 
     func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
@@ -564,7 +581,7 @@ final class StrictWorld {
         case .move(let moves): segments.move(moves)
         case .endSegment(let number): segments.end(number) { state.memory.record(of: $0) != nil }
         case .adopt(_, let buffer, let inBroker): publish(buffer, inBroker: inBroker)
-        case .startDecode(let worker, let order, let body):
+        case .startDecode(let worker, let order, let body, let room):
             let job = JobID(number: order.id)
             let family = state.decoding[job]?.family ?? .plain
             expectReady(worker, .decoder(of: family))
@@ -581,7 +598,8 @@ final class StrictWorld {
             }
             if order.partialBytes != nil { complain("a partial decoding of a complete original") }
             if isEnding(worker, for: JobID(number: order.id)) { break }
-            decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
+            decodes[job] = Job(worker: worker, order: order, room: room)
+            if room > 0 { products.insert(job) }
         case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             if isExact != (decodes[job]?.order.encoding == nil) { complain("an output of a strange size") }

@@ -166,10 +166,21 @@ import WorkerProtocol
         var wanted = unused
         for place in places { wanted.replaceSubrange(place.offset..<place.offset + size, with: expected) }
         #expect(try contents(of: memory) == wanted)
-        // Where there is no room, only the digest is reported, or an error.
+        // A place that comes with the order needs no answer to the header.
+        let whole = DecodeJob(id: 6, transform: Transform(pixelFormat: .bgra8))
+        try memory.write(unused.span, at: 0)
+        for place in places {
+            try order(.decode(whole, at: place), [], bytes: png)
+            #expect(try next() == .decoded(job: 6, result))
+        }
+        #expect(try contents(of: memory) == wanted)
+        // Where there is no room, only the digest or the header is reported, or an error.
         let small = ResultPlace(offset: 0, room: size - 1)
         try order(.identify(job: 7, early: early, at: small), [], bytes: png)
         guard case .identified(7, _, nil, nil) = try next() else { throw WireError(.internal, "a result") }
+        try order(.decode(whole, at: small), [], bytes: png)
+        #expect(try next() == .header(job: 6, result.plan))
+        try order(.refuse(job: 6))
         _ = try header(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8)))
         try order(.output(job: 9, at: small))
         #expect(try failure(of: 9) == .internal && contents(of: memory) == wanted)

@@ -45,6 +45,9 @@ final class TestWorker {
         case .finished(let job, var result):
             result.times = DecodeTimes()
             return .finished(job: job, result)
+        case .decoded(let job, var early):
+            early.result.times = DecodeTimes()
+            return .decoded(job: job, early)
         case .identified(let job, let digest, var early?, let format):
             early.result.times = DecodeTimes()
             return .identified(job: job, digest: digest, early: early, format: format)

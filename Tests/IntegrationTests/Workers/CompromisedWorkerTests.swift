@@ -114,6 +114,7 @@ final class AttackedSetting {
         ("nonsense", .protocol), ("no-json", .protocol), ("no-frame", .protocol), ("other-job", .protocol),
         ("ready-again", .protocol), ("unasked-result", .protocol), ("second-header", .protocol),
         ("other-plan", .protocol), ("wrong-size", .protocol), ("descriptors", .protocol),
+        ("large-at-once", .protocol), ("other-plan-at-once", .protocol),
         ("half-sealed", .protocol), ("early-half-sealed", .protocol), ("early-short", .protocol),
     ])
     func fatalAttacks(attack: String, cause: DeathCause) throws {

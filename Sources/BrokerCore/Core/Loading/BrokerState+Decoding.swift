@@ -44,11 +44,22 @@ extension BrokerState {
         if refuseQueued(job) { return }
         guard let decode = decoding[job] else { return }
         supervision.assign(job, to: worker)
-        let known = knownHeader(for: decode)
-        guard let order = decoding.start(job, on: worker, known: known, at: now.instant) else { return }
+        let (known, room) = (knownHeader(for: decode), roomAtOnce(for: decode))
+        guard let order = decoding.start(job, on: worker, known: known, room: room, at: now.instant) else { return }
         watchDecoder(job, on: worker)
         logJob("decode", .started, job, for: decode.waiters)
-        actions.append(.startDecode(worker, order, body: decode.body))
+        if room > 0 { evictToFit() }
+        actions.append(.startDecode(worker, order, body: decode.body, room: room))
+    }
+
+    /// The room for the result of a small body, which is granted before its header is known; 0 for other bodies, and
+    /// while others wait for memory, because it would be granted before theirs.
+    private func roomAtOnce(for decode: Decode) -> Int {
+        guard limits.mostSegmentImageBytes > 0, !decoding.isParking, decode.bodyBytes <= limits.earlyBodyBytes,
+            decode.variant.form.transform != nil
+        else { return 0 }
+        let room = earlyRoom(ofBody: decode.bodyBytes)
+        return hasRoom(for: room) ? room : 0
     }
 
     /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the
@@ -187,6 +198,18 @@ extension BrokerState {
         if supervision[worker]?.isCondemned == false {
             workerMisbehaved(worker, "it reported \(report) without being asked")
         }
+    }
+
+    /// Takes the result of a decoding whose worker has needed no answer to its header.
+    mutating func decodedAtOnce(_ worker: WorkerID, _ job: JobID, _ early: EarlyResult) {
+        guard expects(early, of: job, on: worker), let decode = decoding[job] else {
+            return reportedUnasked(worker, "a result")
+        }
+        var plan = early.plan
+        plan.header.placeholder = knownHeader(for: decode)?.placeholder
+        decoding.decodedAtOnce(job, plan)
+        if !decode.isDetached { note(decode.variant.content, of: worker) }
+        decodeFinished(worker, job, early.result)
     }
 
     mutating func decodeFinished(_ worker: WorkerID, _ job: JobID, _ result: DecodeResult) {
@@ -334,8 +357,8 @@ extension BrokerState {
         return buffer
     }
 
-    /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its
-    /// result.
+    /// Whether a worker may end a decoding, or one that goes along with an identification, with `early`; only then is
+    /// the result sealed.
     package mutating func expects(_ early: EarlyResult, of job: JobID, on worker: WorkerID) -> Bool {
         supervision.isRunning(job, on: worker) && decoding.expects(early, of: job)
     }
@@ -407,6 +430,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), decoding.expectsHeader(job), let decode = decoding[job],
             decode.family == .plain, CodecFamily(format) != .plain, decode.variant.content.pixels == nil
         else { return reportedUnasked(worker, "a format") }
+        if decode.reserved > 0 { actions.append(.discard(job)) }
         if let end = decoding.hand(job, to: format) { return free(end, job) }
         supervision.unassign(job, from: worker)
     }
