@@ -207,9 +207,7 @@ package enum StoreReport: Equatable, Sendable, WorkerMessage {
         default: 0
         }
     }
-    /// Clients are sent rasters, in a memfd; to make it here costs less than in the broker. They are not sent most
-    /// originals.
-    package var mayHaveBytes: Bool { if case .foundOriginal = self { true } else { false } }
+    package var mayHaveBytes: Bool { descriptorCount > 0 }
 
     package var type: String {
         switch self {

@@ -175,7 +175,7 @@ struct GoldenWorkerTests {
         #expect(read == Self.atOnce && found?.isEmpty == true)
         #expect(try FetchReport.read(Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
         #expect(!DecodeOrder.memory.mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
-        // Only an original that the cache process has found comes so.
+        // Only what the cache process has found comes so.
         let original = StoreReport.foundOriginal(job: 1, Self.original)
         #expect(original.mayHaveBytes && original.descriptorCount(withBytes: true) == 0)
         #expect(try StoreReport.read(original.encoded(with: bytes).dropFirst(Frame.headerLength)).bytes == bytes[...])
@@ -186,7 +186,7 @@ struct GoldenWorkerTests {
         ] {
             #expect(throws: BadWorkerMessage.self) { try StoreReport.read(frame.dropFirst(Frame.headerLength)) }
         }
-        #expect(StoreReport.blanks.count { $0.mayHaveBytes } == 1)
+        #expect(StoreReport.blanks.count { $0.mayHaveBytes } == 2)
         // Nothing but a worker's first message is read as text.
         let ready = StoreReport.ready(nil, version: nil)
         #expect(try StoreReport.read(ready.json[...]).message == ready)

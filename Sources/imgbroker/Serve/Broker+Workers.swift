@@ -374,7 +374,8 @@ extension Broker {
             handle(.foundOriginal(worker.id, id, record))
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
-            guard isPlausible(raster), accept(nil, descriptor, raster.bytes, for: id, worker) else {
+            guard isPlausible(raster), accept(worker.channel.frameBytes, descriptor, raster.bytes, for: id, worker)
+            else {
                 return handle(.notFound(worker.id, id))
             }
             handle(.foundRaster(worker.id, id, record, raster))

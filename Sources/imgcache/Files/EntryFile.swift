@@ -143,13 +143,13 @@ struct EntryFile {
         return bytes
     }
 
-    /// Copies the body and verifies its digest: to bytes for a frame, if `mayBeBytes` and it is small and in memory
-    /// already, else to a sealed buffer.
-    func copyBody(mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
+    /// Copies the body and verifies its digest: to bytes for a frame, if it is small and in memory already, else to a
+    /// sealed buffer.
+    func copyBody() throws(EntryProblem) -> EntryBody {
         let file: FileDescriptor
         switch contents {
         case .file(let descriptor): file = descriptor
-        case .bytes(let bytes): return try copyBody(bytes.prefix(trailer.bodySize), mayBeBytes)
+        case .bytes(let bytes): return try copyBody(bytes.prefix(trailer.bodySize))
         }
         let (digest, sealed) = try Self.system { () throws(SystemError) in
             let buffer = try WritableBuffer(name: Self.bufferName, size: trailer.bodySize)
@@ -160,9 +160,9 @@ struct EntryFile {
         return .file(sealed.descriptor)
     }
 
-    private func copyBody(_ body: ArraySlice<UInt8>, _ mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
+    private func copyBody(_ body: ArraySlice<UInt8>) throws(EntryProblem) -> EntryBody {
         guard Self.digest(of: body) == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
-        if mayBeBytes, body.count <= SmallContents.mostBytes { return .bytes(Array(body)) }
+        if body.count <= SmallContents.mostBytes { return .bytes(Array(body)) }
         return .file(try Self.system { () throws(SystemError) in try EntryBody.sealed(body) })
     }
 

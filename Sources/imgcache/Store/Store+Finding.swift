@@ -38,7 +38,7 @@ extension Store {
                 }
                 // The raster of another key would be another image.
                 if rasterOnly { return nil }
-                if let bytes = copyBody(of: original, name, source, mayBeBytes: true) {
+                if let bytes = copyBody(of: original, name, source) {
                     markUsed(original, name, source)
                     return .original(record, bytes)
                 }
@@ -109,10 +109,8 @@ extension Store {
             : entry.trailer.isOwned || extras.hides(entry.trailer)
     }
 
-    private func copyBody(
-        of entry: EntryFile, _ name: EntryName, _ source: Source, mayBeBytes: Bool = false
-    ) -> EntryBody? {
-        reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody(mayBeBytes: mayBeBytes) }
+    private func copyBody(of entry: EntryFile, _ name: EntryName, _ source: Source) -> EntryBody? {
+        reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody() }
     }
 
     /// Reads an entry. A damaged one is removed if it is in the own directory.

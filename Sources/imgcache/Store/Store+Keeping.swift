@@ -70,7 +70,7 @@ extension Store {
             } else {
                 // The extra directory cannot be written; without an entry here the origin would be asked again each
                 // time.
-                if let body = entry.descriptor.map({ .file($0) }) ?? (try? entry.copyBody(mayBeBytes: true)) {
+                if let body = entry.descriptor.map({ .file($0) }) ?? (try? entry.copyBody()) {
                     _ = keep(.original(record), body: body)
                 }
             }
