@@ -81,9 +81,12 @@ struct SourceURLTests {
             let cell = cell.trimmingCharacters(in: CharacterSet(charactersIn: " `"))
             return cell.hasPrefix("\"") ? try? JSONDecoder().decode(String.self, from: Data(cell.utf8)) : nil
         }
-        return (section ?? "").split(separator: "\n").compactMap { line in
+        // A row of the table has two forms beside each other.
+        return (section ?? "").split(separator: "\n").flatMap { line in
             let cells = line.split(separator: "|")
-            return cells.count == 2 ? value(cells[0]).map { ($0, value(cells[1])) } : nil
+            return stride(from: 0, to: cells.count - 1, by: 2).compactMap { index in
+                value(cells[index]).map { ($0, value(cells[index + 1])) }
+            }
         }
     }()
 

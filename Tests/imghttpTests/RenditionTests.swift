@@ -350,22 +350,24 @@ struct HTTPPageTests {
         let page = try String(contentsOfFile: BuiltProducts.package + "/docs/http.md", encoding: .utf8)
         var count = 0
         for line in page.split(separator: "\n") {
-            guard let row = line.firstMatch(of: /^\| `(.+?)` \| (yes|no) \|/) else { continue }
-            count += 1
-            let example = String(row.1)
-            var problem: HTTPProblem?
-            do throws(HTTPProblem) {
-                if example.hasPrefix("{") {
-                    _ = try ImaginaryPipeline(target: ImaginaryTests.target("[\(example)]"))
+            guard let row = line.firstMatch(of: /^\| `(.+)` \| (yes|no) \|/) else { continue }
+            for example in String(row.1).components(separatedBy: "`, `") {
+                count += 1
+                var problem: HTTPProblem?
+                do throws(HTTPProblem) {
+                    if example.hasPrefix("{") {
+                        _ = try ImaginaryPipeline(target: ImaginaryTests.target("[\(example)]"))
+                    } else {
+                        _ = try ImgproxyRequest(target: "/unsafe/\(example)/plain/http://example.com/a.jpg")
+                    }
+                } catch { problem = error }
+                if row.2 == "yes" {
+                    #expect(problem == nil, "\(example): \(problem?.message ?? "")")
                 } else {
-                    _ = try ImgproxyRequest(target: "/unsafe/\(example)/plain/http://example.com/a.jpg")
+                    let message = problem?.message ?? ""
+                    #expect(problem?.status == 400, "\(example)")
+                    #expect(message.contains(/support|must be/), "\(example): \(message)")
                 }
-            } catch { problem = error }
-            if row.2 == "yes" {
-                #expect(problem == nil, "\(example): \(problem?.message ?? "")")
-            } else {
-                #expect(problem?.status == 400, "\(example)")
-                #expect(problem?.message.contains(/support|must be/) == true, "\(example): \(problem?.message ?? "")")
             }
         }
         #expect(count > 55)
