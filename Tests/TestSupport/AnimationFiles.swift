@@ -132,50 +132,33 @@ extension TestAnimation {
 
     /// A lossless animated WebP. Frames must have even positions, and no `restore` disposal.
     package var webp: [UInt8] {
-        var body = Array("WEBP".utf8)
-        body += TestExif.riffChunk("VP8X", [0x12, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
         // A background that must be ignored.
-        body += TestExif.riffChunk("ANIM", [1, 2, 3, 255] + little(loops ?? 1, 2))
+        var chunks = TestWebP.chunk("ANIM", [1, 2, 3, 255] + little(loops ?? 1, 2))
         for frame in frames {
             precondition(frame.x % 2 == 0 && frame.y % 2 == 0 && frame.disposal != .restore)
             let place = little(frame.x / 2, 3) + little(frame.y / 2, 3)
             let size = little(frame.picture.width - 1, 3) + little(frame.picture.height - 1, 3)
             let flags = UInt8((frame.isBlended ? 0 : 2) | (frame.disposal == .clear ? 1 : 0))
-            body += TestExif.riffChunk(
+            chunks += TestWebP.chunk(
                 "ANMF", place + size + little(frame.delay, 3) + [flags] + Self.bitstream(of: frame.picture))
         }
-        return TestExif.riffChunk("RIFF", body)
+        return TestWebP.extended(0x12, width, height, chunks)
     }
 
-    /// Returns a lossless bitstream without transforms and cache, with 8-bit codes for all values of a channel.
+    /// Returns a lossless bitstream with 8-bit codes for all values of a channel.
     private static func bitstream(of picture: TestPicture) -> [UInt8] {
-        var writer = BitWriter()
-        writer.put(0x2F, 8)
-        writer.put(picture.width - 1, 14)
-        writer.put(picture.height - 1, 14)
-        writer.put(1, 1)
-        // Version; no transform, no cache, no prefix code groups.
-        writer.put(0, 6)
-        for _ in 0..<4 {
-            // A prefix code of length 8, the twelfth in the order of lengths, for the first 256 symbols.
-            writer.put(0, 1)
-            writer.put(12 - 4, 4)
-            for index in 0..<12 { writer.put(index == 11 ? 1 : 0, 3) }
-            writer.put(1, 1)
-            writer.put(5 - 1, 3)
-            writer.put(256 - 2, 10)
-        }
-        // Distances: one symbol of no bits.
-        writer.put(0b0001, 4)
+        var writer = BitWriter(webPOf: picture.width, picture.height)
+        // No transform, no colour cache, no prefix code groups.
+        writer.put(0b000, 3)
+        for _ in 0..<4 { writer.putPrefixCode(lengths: 8, symbols: 256) }
+        // Distances.
+        writer.putSinglePrefixCode()
         for y in 0..<picture.height {
             for x in 0..<picture.width {
                 let pixel = picture[x, y]
-                for value in [pixel.y, pixel.x, pixel.z, pixel.w] {
-                    // Codes are stored with their highest bit first.
-                    for bit in (0..<8).reversed() { writer.put(Int(value) >> bit & 1, 1) }
-                }
+                for value in [pixel.y, pixel.x, pixel.z, pixel.w] { writer.put(code: Int(value), 8) }
             }
         }
-        return TestExif.riffChunk("VP8L", writer.filled)
+        return TestWebP.chunk("VP8L", writer.filled)
     }
 }

@@ -71,9 +71,9 @@ package struct SlowImage: Sendable, CustomStringConvertible {
         #if !WITHOUT_BMP
             // The longest runs of QOI, and an icon with the header of an interlaced PNG of 20 megapixels.
             let runs = [UInt8](repeating: 0xFD, count: 17_317 * 17_317 / 62 + 1)
-            let qoi = Array("qoif".utf8) + TestBoxes.number(17_317) + TestBoxes.number(17_317) + [4, 0] + runs
+            let qoi = TestBitmap.qoi(17_317, 17_317, runs)
             let png: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8)
-            let interlaced = png + TestBoxes.number(5000) + TestBoxes.number(4000) + [8, 6, 0, 0, 1]
+            let interlaced = png + big(5000, 4) + big(4000, 4) + [8, 6, 0, 0, 1]
             images.append(
                 SlowImage(
                     family: "bmp", small: TestBitmap.icon([TestBitmap.iconImage(flat)]), members: blurred, file: qoi,
@@ -86,17 +86,14 @@ package struct SlowImage: Sendable, CustomStringConvertible {
         /// Returns a gray TIFF of 17,317 columns, whose strips all have the same bytes, compressed by PackBits.
         private static func repeatedStrip(rows: Int, strips: Int) -> [UInt8] {
             let width = 17_317
-            func number(_ value: Int) -> [UInt8] { little(value, 4) }
             let (whole, rest) = width.quotientAndRemainder(dividingBy: 128)
             let strip = repeated(repeated([129, 200], whole) + [UInt8(257 - rest), 200], rows)
-            let tags = [
-                (256, 1, width), (257, 1, rows * strips), (258, 1, 8), (259, 1, 32773), (262, 1, 1), (273, strips, 134),
-                (277, 1, 1), (278, 1, rows), (279, strips, 134 + 4 * strips),
+            let entries = [
+                (256, 4, 1, width), (257, 4, 1, rows * strips), (258, 4, 1, 8), (259, 4, 1, 32773), (262, 4, 1, 1),
+                (273, 4, strips, 122), (277, 4, 1, 1), (278, 4, 1, rows), (279, 4, strips, 122 + 4 * strips),
             ]
-            var file: [UInt8] = [0x49, 0x49, 42, 0] + number(8) + [UInt8(tags.count), 0]
-            for (tag, count, value) in tags { file += number(4 << 16 + tag) + number(count) + number(value) }
-            file += number(0) + [UInt8](repeating: 0, count: 134 - 14 - 12 * tags.count)
-            return file + repeated(number(134 + 8 * strips), strips) + repeated(number(strip.count), strips) + strip
+            return TestTIFF.file(entries) + repeated(little(122 + 8 * strips, 4), strips)
+                + repeated(little(strip.count, 4), strips) + strip
         }
     #endif
 }

@@ -1,10 +1,7 @@
-// BMP, icons and TGA written without a library.
+// BMP, icons and QOI written without a library.
 
-/// Writes BMP and the images of icons.
+/// Writes BMP, icons and QOI.
 package enum TestBitmap {
-    /// Returns `count` bytes of a number, the lowest first.
-    package static func bytes(_ value: Int, _ count: Int) -> [UInt8] { little(value, count) }
-
     /// Returns a header of `size` bytes, as far as that has fields, with the masks that are in it or follow it.
     package static func header(
         _ width: Int, _ height: Int, bits: Int, compression: Int = 0, size: Int = 40, colors: Int = 0, masks: [Int] = []
@@ -16,7 +13,7 @@ package enum TestBitmap {
         header += little(compression, 4) + little(0, 12) + little(colors, 4) + little(0, 4)
         header += masks.flatMap { little($0, 4) }
         if size < 40 { return Array(header.prefix(size)) }
-        return header + [UInt8](repeating: 0, count: max(0, size - header.count))
+        return header + zeros(max(0, size - header.count))
     }
 
     /// Returns rows of samples, the highest bits first, each padded to four bytes. Samples of several bytes begin with
@@ -29,12 +26,12 @@ package enum TestBitmap {
             let y = isFromTop ? row : height - 1 - row
             var line: [UInt8] = []
             if bits < 8 {
-                line = [UInt8](repeating: 0, count: (width * bits + 7) / 8)
+                line = zeros((width * bits + 7) / 8)
                 for x in 0..<width { line[x * bits / 8] |= UInt8(sample(x, y) << (8 - bits - x * bits % 8)) }
             } else {
                 for x in 0..<width { line += little(sample(x, y), bits / 8) }
             }
-            rows += line + [UInt8](repeating: 0, count: (4 - line.count % 4) % 4)
+            rows += line + zeros((4 - line.count % 4) % 4)
         }
         return rows
     }
@@ -65,4 +62,8 @@ package enum TestBitmap {
         }
         return file + images.joined()
     }
+    /// Returns a QOI without its end.
+    package static func qoi(
+        _ width: Int, _ height: Int, channels: UInt8 = 4, space: UInt8 = 0, _ chunks: [UInt8]
+    ) -> [UInt8] { Array("qoif".utf8) + big(width, 4) + big(height, 4) + [channels, space] + chunks }
 }

@@ -189,13 +189,8 @@ package struct TestPNG: Sendable {
     ) {
         header =
             big(width, 4) + big(height, 4) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
-        // Adam7: the start and the steps of each pass.
-        let passes =
-            interlaced
-            ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
-            : [(0, 0, 1, 1)]
         var rows: [UInt8] = []
-        for (left, top, columnStep, rowStep) in passes where left < width {
+        for (left, top, columnStep, rowStep) in Self.passes(isInterlaced: interlaced) where left < width {
             for y in stride(from: top, to: height, by: rowStep) {
                 var (bits, count) = (0, 0)
                 rows.append(0)
@@ -213,6 +208,13 @@ package struct TestPNG: Sendable {
             }
         }
         data = Self.stored(rows)
+    }
+
+    /// The start and the steps of each pass, of which Adam7 has seven.
+    package static func passes(isInterlaced: Bool) -> [(left: Int, top: Int, across: Int, down: Int)] {
+        isInterlaced
+            ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+            : [(0, 0, 1, 1)]
     }
 
     /// Adds the colours of a palette and its alpha values.
@@ -260,13 +262,6 @@ package enum TestExif {
     package static func inserted(
         _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
     ) -> [UInt8] {
-        let size = little(width - 1, 3) + little(height - 1, 3)
-        let extended = riffChunk("VP8X", [alpha ? 0x18 : 0x08, 0, 0, 0] + size)
-        let body = Array("WEBP".utf8) + extended + file.dropFirst(12) + riffChunk("EXIF", exif)
-        return riffChunk("RIFF", body)
-    }
-
-    static func riffChunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
-        Array(name.utf8) + little(payload.count, 4) + payload + (payload.count % 2 == 1 ? [0] : [])
+        TestWebP.extended(alpha ? 0x18 : 0x08, width, height, file.dropFirst(12) + TestWebP.chunk("EXIF", exif))
     }
 }

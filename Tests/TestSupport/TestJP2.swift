@@ -26,29 +26,26 @@ package struct TestJ2K {
 
     package var file: [UInt8] {
         let (across, down) = (tile?.width ?? width, tile?.height ?? height)
-        var size = short(0) + number(width) + number(height) + number(0) + number(0) + number(across) + number(down)
-        size += number(0) + number(0) + short(components)
+        var size = zeros(2) + big(width, 4) + big(height, 4) + zeros(8) + big(across, 4) + big(down, 4) + zeros(8)
+        size += big(components, 2)
         for _ in 0..<components { size += [UInt8(depth), UInt8(step), UInt8(step)] }
-        var style: [UInt8] = [precinct == nil ? 0 : 1, 0] + short(layers) + [0, UInt8(levels)]
+        var style: [UInt8] = [precinct == nil ? 0 : 1, 0] + big(layers, 2) + [0, UInt8(levels)]
         style += [UInt8(block - 2), UInt8(block - 2), 0, 1]
         if let precinct { style += [UInt8](repeating: precinct, count: levels + 1) }
         let steps = [0x40] + [UInt8](repeating: 0x40, count: 3 * levels + 1)
         var file: [UInt8] = [0xFF, 0x4F] + Self.segment(0x51, size) + Self.segment(0x52, style)
         file += Self.segment(0x5C, steps) + segments
-        let packets = [UInt8](repeating: 0, count: min(100, layers * (levels + 1) * components))
+        let packets = zeros(min(100, layers * (levels + 1) * components))
         let count = ((width + across - 1) / across) * ((height + down - 1) / down)
         for index in 0..<min(count, tiles ?? count) {
-            file += Self.segment(0x90, short(index) + number(14 + packets.count) + [0, 1]) + [0xFF, 0x93] + packets
+            file += Self.segment(0x90, big(index, 2) + big(14 + packets.count, 4) + [0, 1]) + [0xFF, 0x93] + packets
         }
         return file + [0xFF, 0xD9]
     }
 
     package static func segment(_ marker: UInt8, _ content: [UInt8]) -> [UInt8] {
-        [0xFF, marker, UInt8((content.count + 2) >> 8), UInt8((content.count + 2) & 255)] + content
+        [0xFF, marker] + big(content.count + 2, 2) + content
     }
-
-    private func number(_ value: Int) -> [UInt8] { TestBoxes.number(value) }
-    private func short(_ value: Int) -> [UInt8] { Array(number(value).suffix(2)) }
 }
 
 /// A JP2 file (ISO/IEC 15444-1, annex I).
@@ -64,15 +61,15 @@ package struct TestJP2 {
 
     package var file: [UInt8] {
         // Of the size, only that of the codestream counts.
-        let first = TestBoxes.box("ihdr", TestBoxes.number(1) + TestBoxes.number(1) + [0, 1, 255, 7, 0, 0])
-        let type = Array(brands[0].utf8) + TestBoxes.number(0) + brands.dropFirst().flatMap { Array($0.utf8) }
+        let first = TestBoxes.box("ihdr", big(1, 4) + big(1, 4) + [0, 1, 255, 7, 0, 0])
+        let type = Array(brands[0].utf8) + zeros(4) + brands.dropFirst().flatMap { Array($0.utf8) }
         return TestBoxes.box("jP  ", [0x0D, 0x0A, 0x87, 0x0A]) + TestBoxes.box("ftyp", type)
             + TestBoxes.box("jp2h", first + header.flatMap(\.self)) + TestBoxes.box("jp2c", codestream)
     }
 
     /// Returns a box with the number of a colour space.
     package static func colors(_ number: Int) -> [UInt8] {
-        TestBoxes.box("colr", [1, 0, 0] + TestBoxes.number(number))
+        TestBoxes.box("colr", [1, 0, 0] + big(number, 4))
     }
 
     /// Returns a box with a profile.
@@ -83,8 +80,7 @@ package struct TestJP2 {
         let columns = entries[0].count
         return TestBoxes.box(
             "pclr",
-            [UInt8(entries.count >> 8), UInt8(entries.count & 255), UInt8(columns)]
-                + [UInt8](repeating: 7, count: columns) + entries.flatMap(\.self))
+            big(entries.count, 2) + [UInt8(columns)] + [UInt8](repeating: 7, count: columns) + entries.flatMap(\.self))
     }
 
     /// Returns the map of channels: columns of the palette for the first component.

@@ -3,18 +3,9 @@ internal import Foundation
 
 /// ICC profiles written without a library (ICC.1:2001), and files that contain one.
 package enum TestProfile {
-    package struct Primaries: Sendable {
-        let values: ICCProfile.Primaries
-    }
-
-    /// Display P3: some of its colours are outside sRGB.
-    package static let wide = Primaries(values: ICCProfile.displayP3)
-    /// The primaries of sRGB.
-    package static let standard = Primaries(values: ICCProfile.standard)
-
-    /// Returns a profile of three primaries and a gamma curve.
-    package static func rgb(_ primaries: Primaries, gamma: Double) -> [UInt8] {
-        ICCProfile.rgb(primaries.values, curve: ICCProfile.power(gamma))
+    /// Returns a profile of Display P3's primaries, with colours outside sRGB, and a gamma curve.
+    package static func wide(gamma: Double = 2.2) -> [UInt8] {
+        ICCProfile.rgb(ICCProfile.displayP3, curve: ICCProfile.power(gamma))
     }
 
     /// A profile equal to sRGB, with its curve as a table.
@@ -58,8 +49,7 @@ package enum TestProfile {
         let count = (profile.count + step - 1) / step
         var segments = (0..<count).map { index in
             let part = profile[index * step..<min((index + 1) * step, profile.count)]
-            return [0xFF, 0xE2] + big(part.count + 16, 2) + Array("ICC_PROFILE\0".utf8)
-                + [UInt8(index + 1), UInt8(count)] + part
+            return TestJ2K.segment(0xE2, Array("ICC_PROFILE\0".utf8) + [UInt8(index + 1), UInt8(count)] + part)
         }
         if let leavingOut { segments.remove(at: leavingOut) }
         if reversed { segments.reverse() }
@@ -74,8 +64,6 @@ package enum TestProfile {
 
     /// Converts a simple WebP to an extended one with `profile` before the image.
     package static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
-        let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
-        let body = Array("WEBP".utf8) + extended + TestExif.riffChunk("ICCP", profile) + file.dropFirst(12)
-        return TestExif.riffChunk("RIFF", body)
+        TestWebP.extended(0x20, width, height, TestWebP.chunk("ICCP", profile) + file.dropFirst(12))
     }
 }

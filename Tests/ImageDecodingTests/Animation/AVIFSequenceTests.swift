@@ -80,8 +80,8 @@
                     // Version 1, with a duration of 64 bits.
                     #expect(content[0] == 1)
                     let high = track == 0xFFFF_FFFF ? track : 0
-                    let header = content[..<28] + TestBoxes.number(high) + TestBoxes.number(track) + content[36...]
-                    let list = TestBoxes.number(1) + TestBoxes.number(part) + TestBoxes.number(0) + [0, 1, 0, 0]
+                    let header = content[..<28] + big(high, 4) + big(track, 4) + content[36...]
+                    let list = big(1, 4) + big(part, 4) + zeros(4) + [0, 1, 0, 0]
                     return TestBoxes.box(type, Array(header))
                         + TestBoxes.box("edts", TestBoxes.full("elst", flags: flags, list))
                 }
@@ -162,14 +162,14 @@
                     switch type {
                     case "stco":
                         let places = [[UInt8]](repeating: Array(content[8..<12]), count: count).joined()
-                        return TestBoxes.full(type, TestBoxes.number(count) + places)
+                        return TestBoxes.full(type, big(count, 4) + places)
                     case "stsc":
-                        return TestBoxes.full(type, [1, 1, 1, 1].flatMap { TestBoxes.number($0) })
+                        return TestBoxes.full(type, [1, 1, 1, 1].flatMap { big($0, 4) })
                     case "stsz":
-                        return TestBoxes.full(type, Array(content[12..<16]) + TestBoxes.number(count))
+                        return TestBoxes.full(type, Array(content[12..<16]) + big(count, 4))
                     case "stts":
-                        let runs = (0..<durations).flatMap { TestBoxes.number(1) + TestBoxes.number(20 + $0 % 2) }
-                        return TestBoxes.full(type, TestBoxes.number(durations) + runs)
+                        let runs = (0..<durations).flatMap { big(1, 4) + big(20 + $0 % 2, 4) }
+                        return TestBoxes.full(type, big(durations, 4) + runs)
                     default: return nil
                     }
                 }
@@ -205,24 +205,24 @@
 
         /// Appends units that are frames to the last sample of `file`, whose pixels end it.
         private static func appending(_ count: Int, to file: [UInt8]) -> [UInt8] {
-            let units = [[UInt8]](repeating: [0x32, 1, 0], count: count).flatMap(\.self)
+            let units = repeated([0x32, 1, 0], count)
             var bytes = file
             guard let pixels = bytes.places(of: "mdat").last else { return [] }
             let size = bytes.count - pixels + 4
-            bytes.replaceSubrange(pixels - 4..<pixels, with: TestBoxes.number(size + units.count))
+            bytes.replaceSubrange(pixels - 4..<pixels, with: big(size + units.count, 4))
             // The last sample of a sequence, or the extent of an item that ends the file.
             for place in bytes.indices.dropLast(24) {
                 if bytes[place...].starts(with: "stsz".utf8) {
                     let last = place + 16 + 4 * (TestBoxes.number(bytes[(place + 12)...]) - 1)
                     let size = TestBoxes.number(bytes[last...])
-                    bytes.replaceSubrange(last..<last + 4, with: TestBoxes.number(size + units.count))
+                    bytes.replaceSubrange(last..<last + 4, with: big(size + units.count, 4))
                     return bytes + units
                 }
             }
             for place in bytes.indices.dropLast(24) {
                 let (start, length) = (TestBoxes.number(bytes[place...]), TestBoxes.number(bytes[(place + 4)...]))
                 if start > pixels, length > 0, start + length == file.count {
-                    bytes.replaceSubrange(place + 4..<place + 8, with: TestBoxes.number(length + units.count))
+                    bytes.replaceSubrange(place + 4..<place + 8, with: big(length + units.count, 4))
                     return bytes + units
                 }
             }
@@ -250,7 +250,7 @@
             let short = TestBoxes.changing(bytes) { name, content in
                 guard name == "stsc" else { return nil }
                 tracks += 1
-                return tracks == 2 ? TestBoxes.full(name, [1, 1, 2, 1].flatMap { TestBoxes.number($0) }) : nil
+                return tracks == 2 ? TestBoxes.full(name, [1, 1, 2, 1].flatMap { big($0, 4) }) : nil
             }
             #expect(try Decoded(short, .one(1)).pictures == [Self.pictures(2, alpha: true)[1]])
             #expect(failure(short, .all)?.code == .decodeFailed)
@@ -259,7 +259,7 @@
         /// A frame that the container falsely calls a key frame is decoded after those before it, like all others.
         @Test func falseKeyFrames() throws {
             let bytes = TestBoxes.changing(try Self.file(5) { ($0.quantizer, $0.matrix) = (20, 6) }) { type, _ in
-                type != "stss" ? nil : TestBoxes.full(type, [5, 1, 2, 3, 4, 5].flatMap { TestBoxes.number($0) })
+                type != "stss" ? nil : TestBoxes.full(type, [5, 1, 2, 3, 4, 5].flatMap { big($0, 4) })
             }
             let all = try Decoded(bytes).pictures
             for index in 0..<5 { #expect(try Decoded(bytes, .one(index)).pictures == [all[index]]) }
@@ -323,7 +323,7 @@
 
         @Test func unitsAreBounded() throws {
             let frame = unit(6, [0x20])
-            let most = [[UInt8]](repeating: frame, count: AV1Sample.mostFrames).flatMap(\.self)
+            let most = repeated(frame, AV1Sample.mostFrames)
             #expect(sample(most)?.frames == AV1Sample.mostFrames)
             #expect(sample(most + frame) == nil)
             #expect(sample(most, units: AV1Sample.mostFrames)?.frames == AV1Sample.mostFrames)

@@ -34,7 +34,7 @@ struct ColorTests {
     }
 
     static let samples: [Sample] = {
-        let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+        let wide = TestProfile.wide()
         let gray = TestProfile.gray(gamma: 1.8)
         let webp = (try? colors.encoded(.webp)) ?? []
         let parts = TestProfile.inserted(wide, intoJPEG: colors.jpeg(.progressive), step: 100, reversed: true)
@@ -65,7 +65,7 @@ struct ColorTests {
 
     @Test func `the conversion changes colours, and precedes scaling`() throws {
         let flat = TestPicture(width: 64, height: 64) { _, _ in SIMD4(200, 50, 50, 255) }
-        let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: Self.png(flat, .rgb))
+        let file = TestProfile.inserted(TestProfile.wide(), intoPNG: Self.png(flat, .rgb))
         let pixel = try decode(file)[5, 5]
         #expect(pixel.x > 205 && pixel.y < 45)
         let small = try decode(file, with: Transform(width: 4))
@@ -74,7 +74,7 @@ struct ColorTests {
 
     @Test func alphaIsUnchanged() throws {
         let picture = TestPicture(width: 32, height: 32) { x, y in SIMD4(200, 50, 50, UInt8(x * 8)) }
-        let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: picture.png)
+        let file = TestProfile.inserted(TestProfile.wide(), intoPNG: picture.png)
         let converted = try decode(file)
         #expect((0..<32).allSatisfy { converted[$0, 3].w == UInt8($0 * 8) })
         #expect(converted[20, 3].x > 205)
@@ -94,7 +94,7 @@ struct ColorTests {
     @Test func conversionsAreCached() throws {
         let conversions = ColorConversions()
         let profiles = (0..<ColorConversions.most + 1).map {
-            ColorProfile.bytes(TestProfile.rgb(TestProfile.wide, gamma: 1.5 + Double($0) / 10))
+            ColorProfile.bytes(TestProfile.wide(gamma: 1.5 + Double($0) / 10))
         }
         func handle(_ index: Int) throws -> CodecHandle {
             try #require(try conversions.conversion(profiles[index], CODEC_SPACE_RGB, CODEC_RGBA).handle)
@@ -111,7 +111,7 @@ struct ColorTests {
     }
 
     @Test func `an image with an unusable profile is treated as sRGB`() throws {
-        let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+        let wide = TestProfile.wide()
         let jpeg = Self.colors.jpeg(.baseline)
         let png = Self.png(Self.colors, .rgb)
         let plain = (png: try decode(png), jpeg: try decode(jpeg))

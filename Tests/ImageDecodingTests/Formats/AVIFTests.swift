@@ -140,7 +140,7 @@
         }
 
         @Test func profilesAreConvertedAsInPNG() throws {
-            let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+            let wide = TestProfile.wide()
             let colors = ColorTests.colors
             let png = TestProfile.inserted(wide, intoPNG: ColorTests.png(colors, .rgb))
             #expect(try decode(try file(colors) { $0.profile = wide }) == (try decode(png)))
@@ -249,7 +249,7 @@
                 TestAVIF { ($0.depth, $0.sampling, $0.matrix, $0.quantizer) = (10, 420, 6, 30) },
                 TestAVIF { ($0.depth, $0.sampling, $0.matrix, $0.primaries) = (12, 400, 6, 12) },
                 TestAVIF { ($0.columns, $0.rows, $0.transfer) = (2, 2, 16) },
-                TestAVIF { ($0.frames, $0.profile) = (3, TestProfile.rgb(TestProfile.wide, gamma: 2.2)) },
+                TestAVIF { ($0.frames, $0.profile) = (3, TestProfile.wide()) },
                 TestAVIF { $0.orientation = 7 },
             ]
             let picture = TestPicture.gradient(width: 512, height: 512, transparent: true)
@@ -269,9 +269,9 @@
             #expect(try decode(grid.file) == picture)
             #expect(try decode(grid.file, .bgra8, .premultiplied) == picture.premultiplied.bgra)
             // Longer identifiers, and the properties before the references.
-            grid.idSize = 4
+            grid.boxes.idSize = 4
             #expect(try decode(grid.file) == picture)
-            grid.order = ["pitm", "iinf", "iprp", "iref", "iloc"]
+            grid.boxes.order = ["pitm", "iinf", "iprp", "iref", "iloc"]
             #expect(try decode(grid.file) == picture)
         }
 
@@ -354,13 +354,8 @@
         var premultiplied: [Int] = []
         /// What the auxiliary images are.
         var auxiliary = "urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"
-        /// The bytes of an item's identifier in references and properties.
-        var idSize = 2
-        var order = ["pitm", "iloc", "iinf", "iref", "iprp"]
-
-        /// The encoded colour and alpha of each cell, and the properties of both.
-        private var pixels: [(color: [UInt8], alpha: [UInt8])] = []
-        private var configurations: [[UInt8]] = []
+        /// Item 1 is the grid, items 2 to 5 are the cells, and items 6 to 9 their alpha.
+        var boxes = TestItems([], properties: [], references: [])
 
         init(_ picture: TestPicture, _ change: (inout TestAVIF) -> Void = { _ in }) throws {
             try self.init(width: picture.width, height: picture.height, picture.bytes.map { UInt16($0) }, change)
@@ -371,6 +366,8 @@
                 $0.hasAlpha = true
                 change(&$0)
             }
+            var (alpha, configurations): ([[UInt8]], [[UInt8]]) = ([], [])
+            boxes.items = [("grid", TestItems.grid(columns: 2, rows: 2, width, height), [1, 0x86])]
             for cell in 0..<4 {
                 let (left, top) = (cell % 2 * width / 2, cell / 2 * height / 2)
                 var part: [UInt16] = []
@@ -381,63 +378,24 @@
                 let file = avif.file(width: width / 2, height: height / 2, part)
                 let items = AVIFItems(file.span)?.items ?? []
                 try #require(items.count == 2)
-                pixels.append((Array(file[items[0][0]]), Array(file[items[1][0]])))
-                let places = file.places(of: "av1C")
-                configurations = places.map { Array(file[$0 - 4..<$0 + 8]) }
+                boxes.items.append(("av01", Array(file[items[0][0]]), [2, 0x83, 6]))
+                alpha.append(Array(file[items[1][0]]))
+                configurations = file.places(of: "av1C").map { Array(file[$0 - 4..<$0 + 8]) }
             }
+            boxes.items += alpha.map { ("av01", $0, [2, 0x84, 5]) }
+            boxes.properties =
+                [TestItems.size(width, height), TestItems.size(width / 2, height / 2)] + configurations.prefix(2)
         }
 
         var file: [UInt8] {
-            let type = TestBoxes.box("ftyp", Array("avif\0\0\0\0avifmif1miaf".utf8))
-            let shape = [0, 0, 1, 1] + short(140) + short(136)
-            let data = [shape] + pixels.map(\.color) + pixels.map(\.alpha)
-            let start = type.count + structure(data, at: 0).count + 8
-            return type + structure(data, at: start) + TestBoxes.box("mdat", data.flatMap(\.self))
-        }
-
-        private func structure(_ data: [[UInt8]], at start: Int) -> [UInt8] {
-            // Item 1 is the grid, items 2 to 5 are the cells, and items 6 to 9 their alpha.
-            func reference(_ type: String, _ item: Int, _ targets: [Int]) -> [UInt8] {
-                TestBoxes.box(type, id(item) + short(targets.count) + targets.flatMap(id))
-            }
-            var position = start
-            let places = data.enumerated().flatMap { index, bytes in
-                defer { position += bytes.count }
-                return short(index + 1) + [0, 0] + short(1) + TestBoxes.number(position) + TestBoxes.number(bytes.count)
-            }
-            let types = data.indices.flatMap {
-                TestBoxes.full(
-                    "infe", version: 2, short($0 + 1) + [0, 0] + Array(($0 == 0 ? "grid" : "av01").utf8) + [0])
-            }
-            var references = reference("dimg", 1, cells.map { $0 + 2 })
-            for cell in alpha { references += reference("auxl", cell + 6, [alphaTargets[cell] + 2]) }
-            for cell in premultiplied { references += reference("prem", cell + 2, [cell + 6]) }
-            var properties = size(140, 136) + size(70, 68) + configurations[0] + configurations[1]
-            properties += TestBoxes.full("auxC", Array(auxiliary.utf8) + [0]) + nclx
-            var links = TestBoxes.number(data.count) + id(1) + [2, 1, 0x86]
-            for cell in 0..<4 { links += id(cell + 2) + [3, 2, 0x83, 6] }
-            for cell in 0..<4 { links += id(cell + 6) + [3, 2, 0x84, 5] }
-            let version: UInt8 = idSize == 4 ? 1 : 0
-            let described = TestBoxes.box("ipco", properties) + TestBoxes.full("ipma", version: version, links)
-            let boxes = [
-                "pitm": TestBoxes.full("pitm", short(1)),
-                "iloc": TestBoxes.full("iloc", [0x44, 0] + short(data.count) + places),
-                "iinf": TestBoxes.full("iinf", short(data.count) + types),
-                "iref": TestBoxes.full("iref", version: version, references),
-                "iprp": TestBoxes.box("iprp", described),
-            ]
-            let handler = [0, 0, 0, 0] + Array("pict".utf8) + [UInt8](repeating: 0, count: 13)
-            return TestBoxes.full("meta", TestBoxes.full("hdlr", handler) + order.flatMap { boxes[$0] ?? [] })
-        }
-
-        /// sRGB's primaries and curve, the identity matrix, full range.
-        private var nclx: [UInt8] {
-            TestBoxes.box("colr", Array("nclx".utf8) + short(1) + short(13) + short(0) + [0x80])
-        }
-        private func id(_ item: Int) -> [UInt8] { TestBoxes.number(item).suffix(idSize) }
-        private func short(_ value: Int) -> [UInt8] { TestBoxes.number(value).suffix(2) }
-        private func size(_ width: Int, _ height: Int) -> [UInt8] {
-            TestBoxes.full("ispe", TestBoxes.number(width) + TestBoxes.number(height))
+            var file = boxes
+            // sRGB's primaries and curve, the identity matrix, full range.
+            let colors = Array("nclx".utf8) + big(1, 2) + big(13, 2) + big(0, 2) + [0x80]
+            file.properties += [TestBoxes.full("auxC", Array(auxiliary.utf8) + [0]), TestBoxes.box("colr", colors)]
+            file.references = [("dimg", 1, cells.map { $0 + 2 })]
+            file.references += alpha.map { ("auxl", $0 + 6, [alphaTargets[$0] + 2]) }
+            file.references += premultiplied.map { ("prem", $0 + 2, [$0 + 6]) }
+            return file.file("avif\0\0\0\0avifmif1miaf")
         }
     }
 #endif

@@ -92,7 +92,7 @@
         /// Ten bits a channel.
         @Test func wideMasks() throws {
             let header = TestBitmap.header(1, 1, bits: 32, compression: 3, masks: [0x3FF << 20, 0x3FF << 10, 0x3FF])
-            let shown = try decode(TestBitmap.file(header, TestBitmap.bytes(1023 << 20 | 512 << 10 | 4, 4)))
+            let shown = try decode(TestBitmap.file(header, little(1023 << 20 | 512 << 10 | 4, 4)))
             #expect(shown[0, 0] == SIMD4(255, 128, 1, 255))
         }
 
@@ -143,9 +143,9 @@
             let pixels = TestBitmap.rows(2, 1, bits: 24) { _, _ in 0x2080E0 }
             var header = TestBitmap.header(2, 1, bits: 24, size: 124)
             let plain = try decode(TestBitmap.file(header, pixels))
-            let profile = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+            let profile = TestProfile.wide()
             header.replaceSubrange(56..<60, with: Array("DEBM".utf8))
-            header.replaceSubrange(112..<120, with: TestBitmap.bytes(124 + 8, 4) + TestBitmap.bytes(profile.count, 4))
+            header.replaceSubrange(112..<120, with: little(124 + 8, 4) + little(profile.count, 4))
             let file = TestBitmap.file(header, pixels) + profile
             #expect(try decode(file) != plain)
             // One that leaves the file is not used.
@@ -285,13 +285,13 @@
             // 256 entries with the same image, and more than any icon has.
             let entry = Array(icon[6..<18])
             for (count, code) in [(256, nil), (1025, ErrorCode.unsupportedFormat)] {
-                let directory: [UInt8] = [0, 0, 1, 0] + TestBitmap.bytes(count, 2)
-                let entries = [[UInt8]](repeating: entry + TestBitmap.bytes(6 + 16 * count, 4), count: count).joined()
+                let directory: [UInt8] = [0, 0, 1, 0] + little(count, 2)
+                let entries = [[UInt8]](repeating: entry + little(6 + 16 * count, 4), count: count).joined()
                 #expect(failure(directory + entries + good) == code)
             }
             for place in [icon.count, icon.count - 3, 1 << 30, 1 << 32 - 1] {
                 var file = TestBitmap.icon([good, good])
-                file.replaceSubrange(34..<38, with: TestBitmap.bytes(place == icon.count ? file.count : place, 4))
+                file.replaceSubrange(34..<38, with: little(place == icon.count ? file.count : place, 4))
                 let code = failure(file)
                 #expect(code == .truncated || place == icon.count - 3, "\(place): \(String(describing: code))")
                 #expect(try decode(file, with: Transform(alpha: .straight, acceptsDamage: true)) == Self.picture(16))
@@ -360,8 +360,7 @@
         private func file(_ width: Int, _ height: Int, channels: UInt8 = 4, space: UInt8 = 0, _ chunks: [UInt8])
             -> [UInt8]
         {
-            let header: [UInt8] = [0, 0, 0, UInt8(width), 0, 0, 0, UInt8(height), channels, space]
-            return Array("qoif".utf8) + header + chunks + [0, 0, 0, 0, 0, 0, 0, 1]
+            TestBitmap.qoi(width, height, channels: channels, space: space, chunks + big(1, 8))
         }
 
         /// All chunks of the specification.
@@ -397,7 +396,7 @@
             #expect(failure(file(1, 1, space: 2, [0xC0])) == .decodeFailed)
             #expect(failure(file(0, 1, [0xC0])) == .emptyImage)
             #expect(failure(file(255, 255, [0xFD])) == .truncated)
-            #expect(failure(Array("qoif".utf8) + [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 1, 4, 0, 0xFD]) == .tooManyPixels)
+            #expect(failure(TestBitmap.qoi(1 << 32 - 1, 1, [0xFD])) == .tooManyPixels)
             #expect(failure(Array("qoif".utf8)) == .truncated)
         }
     }
@@ -420,7 +419,7 @@
                 }
             }
             let colors = palette.isEmpty ? 0 : palette.count / ((Int(colorBits) + 7) / 8)
-            return [UInt8(comment.count), palette.isEmpty ? 0 : 1, kind, first, 0] + TestBitmap.bytes(colors, 2)
+            return [UInt8(comment.count), palette.isEmpty ? 0 : 1, kind, first, 0] + little(colors, 2)
                 + [colorBits, 0, 0, 0, 0, 7, 0, 5, 0, bits, descriptor] + comment + palette
                 + (isPacked ? Self.packed(pixels) : Array(pixels.joined()))
         }
@@ -464,7 +463,7 @@
         @Test(arguments: [15, 16] as [UInt8], [false, true]) func fiveBits(_ bits: UInt8, _ isPacked: Bool) throws {
             let shown = try decode(
                 file(isPacked ? 10 : 2, bits: bits, isPacked: isPacked) { x, _ in
-                    TestBitmap.bytes(x | 31 << 10 | 0x8000, 2)
+                    little(x | 31 << 10 | 0x8000, 2)
                 })
             #expect(shown[6, 4] == SIMD4(255, 0, 49, 255))
         }
@@ -516,7 +515,6 @@
             let head: [UInt8] = [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 6, 0, 32, 0x28]
             let packets: [UInt8] = (0..<6).flatMap { row -> [UInt8] in [128 + 8] + pixels[9 * row] }
             let chunks = pixels.flatMap { [0xFF, $0[2], $0[1], $0[0], $0[3]] as [UInt8] }
-            let qoi: [UInt8] = Array("qoif".utf8) + [0, 0, 0, 9, 0, 0, 0, 6, 4, 0] + chunks
             let tga: [UInt8] = head + pixels.joined()
             let packed: [UInt8] = [0, 0, 10] + head[3...] + packets
             let sample = { (name: String, file: [UInt8]) in DamageTests.Sample(name, file) }
@@ -536,7 +534,7 @@
                 sample("P4", Array("P4 9 6\n".utf8) + [UInt8](repeating: 0x99, count: 12)),
                 sample("P6", Array("P6 9 6 255\n".utf8) + [UInt8](repeating: 99, count: 162)),
                 sample("P3", Array(("P3 9 6 9\n" + String(repeating: "7 8 9\n", count: 54)).utf8)),
-                sample("QOI", qoi + [0, 0, 0, 0, 0, 0, 0, 1]),
+                sample("QOI", TestBitmap.qoi(9, 6, chunks + big(1, 8))),
                 sample("TGA", tga),
                 sample("TGA, runs", packed),
             ]

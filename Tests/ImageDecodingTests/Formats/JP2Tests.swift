@@ -128,7 +128,7 @@
         }
 
         @Test func profiles() throws {
-            let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+            let wide = TestProfile.wide()
             let shown = try decode(TestJP2(picture.j2k(), TestJP2.profile(wide)).file)
             #expect(shown != picture)
             // As any other format's.
@@ -176,7 +176,7 @@
             let file = TestJP2(bytes, TestJP2.colors(16)).file
             let place = file.count - bytes.count - 8
             #expect(try decode(Array(file[..<place]) + [0, 0, 0, 0] + Array(file[(place + 4)...])) == picture)
-            let long = [0, 0, 0, 1] + Array("jp2c".utf8) + TestBoxes.number(0) + TestBoxes.number(bytes.count + 16)
+            let long = [0, 0, 0, 1] + Array("jp2c".utf8) + big(bytes.count + 16, 8)
             #expect(try decode(Array(file[..<place]) + long + bytes) == picture)
             #expect(try decode(file + TestBoxes.box("uuid", [])) == picture)
         }

@@ -112,7 +112,7 @@ struct PNGTests {
     @Test func dimensionsAreCheckedFirst() {
         func forged(_ width: Int, _ height: Int) -> [UInt8] {
             var png = TestPNG(width: 1, height: 1, kind: .gray, depth: 8) { _, _ in [0] }
-            png.header.replaceSubrange(0..<8, with: TestBoxes.number(width) + TestBoxes.number(height))
+            png.declare(width, height)
             return png.file
         }
         for (width, height) in [(65_535, 65_535), (1 << 16, 1), (1 << 31 - 1, 1 << 31 - 1), (1 << 32 - 1, 1)] {

@@ -136,8 +136,8 @@
         }
 
         /// libtiff would show the sign of integers as brightness.
-        @Test(arguments: [8, 16], [2, 3, 5, 6]) func otherThanUnsignedIntegers(_ bits: UInt32, _ format: UInt32) {
-            let file = { (format: UInt32) in self.file(1, 2, rows: 2, bits: bits, format: format) }
+        @Test(arguments: [8, 16], [2, 3, 5, 6]) func otherThanUnsignedIntegers(_ bits: Int, _ format: Int) {
+            let file = { (format: Int) in self.file(1, 2, rows: 2, bits: bits, format: format) }
             expectFailure(file(format), .unsupportedFormat, naming: "no unsigned integers")
             #expect(failure(file(1)) == nil)
         }
@@ -153,17 +153,13 @@
         }
 
         private func file(
-            _ width: UInt32, _ height: UInt32, rows: UInt32, compression: UInt32 = 1, next: UInt32 = 0,
-            bits: UInt32 = 8, format: UInt32? = nil
+            _ width: Int, _ height: Int, rows: Int, compression: Int = 1, next: Int = 0, bits: Int = 8,
+            format: Int? = nil
         ) -> [UInt8] {
-            var tags: [(UInt32, UInt32)] = [
+            let tags = [
                 (256, width), (257, height), (258, bits), (259, compression), (262, 1), (273, 8), (278, rows), (279, 4),
             ]
-            if let format { tags.append((339, format)) }
-            let number = { (value: UInt32) in (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
-            var bytes: [UInt8] = [0x49, 0x49, 42, 0, 8, 0, 0, 0, UInt8(tags.count), 0]
-            for (tag, value) in tags { bytes += number(tag).prefix(2) + [4, 0, 1, 0, 0, 0] + number(value) }
-            return bytes + number(next)
+            return TestTIFF.file((tags + (format.map { [(339, $0)] } ?? [])).map { ($0, 4, 1, $1) }, next: next)
         }
 
         /// Declared sizes are limited before memory is allocated; a directory that is its own successor is read once.

@@ -20,35 +20,21 @@
         static func frames(_ count: Int) -> [UInt8] {
             TestBoxes.changing(flat(64, 64) { $0.frames = 2 }) { type, content in
                 guard type == "stsz" else { return nil }
-                return TestBoxes.full(type, TestBoxes.number(1) + TestBoxes.number(count) + content[12...])
+                return TestBoxes.full(type, big(1, 4) + big(count, 4) + content[12...])
             }
         }
 
         static func properties(_ count: Int) -> [UInt8] {
-            var file = flat(9, 9)
-            let more = [[UInt8]](repeating: [0, 0, 0, 8] + Array("free".utf8), count: count).flatMap(\.self)
-            var end = 0
-            for name in ["meta", "iprp", "ipco"] {
-                guard let place = file.places(of: name).first else { return [] }
-                let size = TestBoxes.number(file[(place - 4)...])
-                file.replaceSubrange(place - 4..<place, with: TestBoxes.number(size + more.count))
-                end = place - 4 + size
-            }
-            file.insert(contentsOf: more, at: end)
-            return file
+            let more = repeated(TestBoxes.box("free", []), count)
+            return TestBoxes.changing(flat(9, 9)) { $0 == "ipco" ? TestBoxes.box($0, $1 + more) : nil }
         }
 
         /// A file whose `count` items have 65,535 extents each, which take no bytes.
         static func extents(_ count: Int) -> [UInt8] {
-            var file = flat(9, 9)
-            let items = (1...count).flatMap { TestBoxes.number($0)[2...] + [0, 0, 255, 255] }
-            let content: [UInt8] = [0, 0, 0, 0, 0, 0] + TestBoxes.number(count)[2...] + items
-            let places = ["meta", "iloc"].map { (file.places(of: $0).first ?? 4) - 4 }
-            let sizes = places.map { TestBoxes.number(file[$0...]) }
-            file.replaceSubrange(places[1]..<places[1] + sizes[1], with: TestBoxes.box("iloc", content))
-            file.replaceSubrange(
-                places[0]..<places[0] + 4, with: TestBoxes.number(sizes[0] - sizes[1] + 8 + content.count))
-            return file
+            let items = (1...count).flatMap { number -> [UInt8] in big(number, 2) + [0, 0, 255, 255] }
+            return TestBoxes.changing(flat(9, 9)) { type, _ in
+                type == "iloc" ? TestBoxes.full(type, [0, 0] + big(count, 2) + items) : nil
+            }
         }
     }
 #endif

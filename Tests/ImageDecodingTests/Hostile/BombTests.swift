@@ -60,7 +60,7 @@ import WorkerProtocol
         Bomb("PNG, 2^32 - 1 rows", .tooManyPixels) { PNGBomb.flat(1, 1 << 32 - 1, .gray, depth: 1, claims: true) },
         // 100 MB of zeros each, which must not be inflated.
         Bomb("PNG, profile and texts") {
-            let zeros = PNGBomb.deflated(0, 100_000_000)
+            let zeros = TestPNG.deflated(0, 100_000_000)
             let names =
                 ["iCCP": [0x78, 0, 0], "zTXt": [0x78, 0, 0], "iTXt": [0x78, 0, 1, 0, 0, 0]] as [String: [UInt8]]
             let chunks = names.sorted { $0.key < $1.key }.map { TestPNG.chunk($0.key, $0.value + zeros) }
@@ -70,10 +70,10 @@ import WorkerProtocol
             PNGBomb.flat(3, 3, .rgb, depth: 8, before: [[UInt8]](repeating: TestPNG.chunk("teSt", []), count: 100_000))
         },
         Bomb("PNG, transparency of 1 MiB") {
-            PNGBomb.flat(3, 3, .gray, depth: 8, before: [TestPNG.chunk("tRNS", [UInt8](repeating: 0, count: 1 << 20))])
+            PNGBomb.flat(3, 3, .gray, depth: 8, before: [TestPNG.chunk("tRNS", zeros(1 << 20))])
         },
         Bomb("PNG, 2^31 - 1 frames", .tooManyPixels) {
-            let claim = TestPNG.chunk("acTL", TestBoxes.number(1 << 31 - 1) + TestBoxes.number(0))
+            let claim = TestPNG.chunk("acTL", big(1 << 31 - 1, 4) + zeros(4))
             return PNGBomb.flat(3, 3, .rgb, depth: 8, before: [claim])
         },
         Bomb("JPEG, 39 MP", width: 9) {
@@ -238,7 +238,7 @@ import WorkerProtocol
             },
             jp2("a transform for each tile", 200, 200, .tooManyPixels) {
                 $0.tile = (1, 1)
-                $0.segments = TestJ2K.segment(0x74, [UInt8](repeating: 0, count: 60_000))
+                $0.segments = TestJ2K.segment(0x74, zeros(60_000))
             },
         ]
     #endif
@@ -256,7 +256,7 @@ import WorkerProtocol
                 return TestBitmap.file(TestBitmap.header(9, 9, bits: 8, compression: 1), palette: zeros(1024), steps)
             },
             Bomb("BMP's family, icon with 1,024 images of 900 MP", .tooManyPixels) {
-                let entry = [UInt8](repeating: 0, count: 12) + TestBitmap.bytes(6 + 16 * 1024, 4)
+                let entry = zeros(12) + little(6 + 16 * 1024, 4)
                 let directory: [UInt8] = [0, 0, 1, 0, 0, 4] + repeated(entry, 1024)
                 return directory + TestBitmap.header(30_000, 60_000, bits: 32)
             },
@@ -264,16 +264,13 @@ import WorkerProtocol
                 Array("P1 1 1\n".utf8) + repeated([0x23, 10], 4 << 20)
             },
             Bomb("BMP's family, QOI of 300 MP", width: 9) {
-                Array("qoif".utf8) + [0, 0, 0xFD, 0xE8, 0, 0, 0x11, 0xF8, 4, 0]
-                    + [UInt8](repeating: 0xFD, count: 65_000 * 4600 / 62 + 1)
+                TestBitmap.qoi(65_000, 4600, [UInt8](repeating: 0xFD, count: 65_000 * 4600 / 62 + 1))
             },
             Bomb("BMP's family, TGA of 299 MP", width: 9) {
                 [0, 0, 10] + zeros(9) + [0xE8, 0xFD, 0xF8, 0x11, 24, 0]
                     + repeated([0xFF, 1, 2, 3], 65_000 * 4600 / 128 + 1)
             },
         ]
-
-        private static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
     #endif
 
     /// Those of the families of this build.
@@ -341,24 +338,6 @@ func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
 
 // Small files that demand much memory or time: (nearly) valid as far as a decoder can tell before decoding.
 
-/// Packs numbers into bytes from the lowest bit on, as deflate and WebP do.
-struct BitWriter {
-    private var bytes: [UInt8] = []
-    private var (held, count) = (0, 0)
-
-    mutating func put(_ value: Int, _ bits: Int) {
-        held |= value << count
-        count += bits
-        while count >= 8 {
-            bytes.append(UInt8(truncatingIfNeeded: held))
-            (held, count) = (held >> 8, count - 8)
-        }
-    }
-
-    /// All bytes, the last one filled with zeros.
-    var filled: [UInt8] { bytes + (count > 0 ? [UInt8(truncatingIfNeeded: held)] : []) }
-}
-
 enum PNGBomb {
     /// An image whose filter types and samples are all 4, so that each row has the Paeth filter. With `claims`, only
     /// the header has this size.
@@ -369,37 +348,16 @@ enum PNGBomb {
         var png = TestPNG(width: 1, height: 1, kind: kind, depth: depth, interlaced: interlaced) { _, _ in
             [Int](repeating: 0, count: kind.channels)
         }
-        png.header.replaceSubrange(0..<8, with: TestBoxes.number(width) + TestBoxes.number(height))
+        png.declare(width, height)
         if kind == .palette { png.setPalette([[UInt8]](repeating: [1, 2, 3], count: 1 << depth)) }
         png.before += chunks
-        let passes =
-            interlaced
-            ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
-            : [(0, 0, 1, 1)]
-        let bytes = passes.reduce(0) { sum, pass in
-            let (left, top, across, down) = pass
-            let (columns, rows) = ((width - left + across - 1) / across, (height - top + down - 1) / down)
+        let bytes = TestPNG.passes(isInterlaced: interlaced).reduce(0) { sum, pass in
+            let columns = (width - pass.left + pass.across - 1) / pass.across
+            let rows = (height - pass.top + pass.down - 1) / pass.down
             return columns > 0 && rows > 0 ? sum + rows * (1 + (columns * kind.channels * depth + 7) / 8) : sum
         }
-        png.data = deflated(4, claims ? 100 : bytes)
+        png.data = TestPNG.deflated(4, claims ? 100 : bytes)
         return png.file
-    }
-
-    /// Returns `count` times `byte` (below 144) as a zlib stream of a thousandth of that size (RFC 1951, section
-    /// 3.2.6).
-    static func deflated(_ byte: Int, _ count: Int) -> [UInt8] {
-        var bits = BitWriter()
-        // Huffman codes are stored with their highest bit first.
-        func put(code: Int, _ length: Int) { for bit in (0..<length).reversed() { bits.put(code >> bit & 1, 1) } }
-        bits.put(0b011, 3)
-        put(code: 0x30 + byte, 8)
-        let (runs, rest) = (count - 1).quotientAndRemainder(dividingBy: 258)
-        // A length of 258 and a distance of 1.
-        for _ in 0..<runs { bits.put(0b1010_0011, 13) }
-        for _ in 0..<rest { put(code: 0x30 + byte, 8) }
-        put(code: 0, 7)
-        let (a, b) = ((1 + byte * count) % 65_521, (count + byte * (count * (count + 1) / 2 % 65_521)) % 65_521)
-        return [0x78, 0x01] + bits.filled + TestBoxes.number(b << 16 | a)
     }
 }
 
@@ -421,13 +379,12 @@ enum JPEGBomb {
     ) -> [UInt8] {
         var file: [UInt8] = [0xFF, 0xD8]
         file += TestJ2K.segment(0xDB, [0] + [UInt8](repeating: 1, count: 64))
-        let size = [height, width].flatMap { [UInt8($0 >> 8), UInt8($0 & 255)] }
-        file += TestJ2K.segment(
-            frame, [8] + size + [UInt8(components)] + (0..<components).flatMap { [UInt8($0 + 1), 0x11, 0] as [UInt8] })
+        let samples = (0..<components).flatMap { [UInt8($0 + 1), 0x11, 0] as [UInt8] }
+        file += TestJ2K.segment(frame, [8] + big(height, 2) + big(width, 2) + [UInt8(components)] + samples)
         // DC: code 0 is no difference. AC: code 0 is the end of the block; code 10 ends a run of at least 2^14 blocks.
-        file += TestJ2K.segment(0xC4, [0x00, 1] + [UInt8](repeating: 0, count: 15) + [0])
-        file += TestJ2K.segment(0xC4, [0x10, 1, 1] + [UInt8](repeating: 0, count: 14) + [0x00, 0xE0])
-        if restarts > 0 { file += TestJ2K.segment(0xDD, [UInt8(restarts >> 8), UInt8(restarts & 255)]) }
+        file += TestJ2K.segment(0xC4, [0x00, 1] + zeros(16))
+        file += TestJ2K.segment(0xC4, [0x10, 1, 1] + zeros(15) + [0xE0])
+        if restarts > 0 { file += TestJ2K.segment(0xDD, big(restarts, 2)) }
         for scan in scans {
             let selectors = scan.components.flatMap { [UInt8($0 + 1), 0] as [UInt8] }
             let parameters = [UInt8(scan.first), UInt8(scan.last), UInt8(scan.high << 4 | scan.low)]
@@ -447,7 +404,7 @@ enum JPEGBomb {
     static func blocks(_ width: Int, _ height: Int) -> Int { (width + 7) / 8 * ((height + 7) / 8) }
 
     /// Returns the data of one scan with 2 bits for each block of all components.
-    static func sequential(_ blocks: Int) -> [UInt8] { [UInt8](repeating: 0, count: blocks / 4 + 1) }
+    static func sequential(_ blocks: Int) -> [UInt8] { zeros(blocks / 4 + 1) }
 
     /// Returns a progressive file: first a DC scan, then scans that refine coefficients that stay zero, `count` in
     /// total. If `isHidden`, the first scan contains an invalid marker where libjpeg expects a restart marker and
@@ -461,7 +418,7 @@ enum JPEGBomb {
         var scans = [
             Scan(
                 components: Array(0..<components), last: 0,
-                data: isHidden ? [0, 0xFF, 0x02, 0, 0] : [UInt8](repeating: 0, count: blocks * components / 8 + 1))
+                data: isHidden ? [0, 0xFF, 0x02, 0, 0] : zeros(blocks * components / 8 + 1))
         ]
         for component in 0..<components { scans.append(Scan(components: [component], first: 1, low: 1, data: data)) }
         for index in 0..<count - scans.count {
@@ -472,79 +429,42 @@ enum JPEGBomb {
 }
 
 enum WebPBomb {
-    /// A canvas with one frame of one pixel.
+    /// A canvas with frames of one pixel each.
     static func canvas(_ width: Int, _ height: Int, frame file: [UInt8], frames: Int = 1) -> [UInt8] {
-        let size = TestBitmap.bytes(width - 1, 3) + TestBitmap.bytes(height - 1, 3)
-        let frame = chunk("ANMF", TestBitmap.bytes(0, 6) + TestBitmap.bytes(0, 6) + [1, 0, 0, 0] + file.dropFirst(12))
-        var body = Array("WEBP".utf8) + chunk("VP8X", [0x12, 0, 0, 0] + size)
-        body += chunk("ANIM", [0, 0, 0, 0, 0, 0])
-        for _ in 0..<frames { body += frame }
-        return chunk("RIFF", body)
+        let frame = TestWebP.chunk("ANMF", zeros(12) + [1, 0, 0, 0] + file.dropFirst(12))
+        return TestWebP.extended(0x12, width, height, TestWebP.chunk("ANIM", zeros(6)) + repeated(frame, frames))
     }
 
     /// A lossless image of one colour: a few bytes for any size.
     static func flat(_ width: Int, _ height: Int) -> [UInt8] {
-        var bits = header(width, height)
+        var bits = BitWriter(webPOf: width, height)
         // No transform, no colour cache, no prefix code groups.
         bits.put(0b000, 3)
-        for _ in 0..<5 { single(&bits) }
-        return lossless(bits.filled)
+        for _ in 0..<5 { bits.putSinglePrefixCode() }
+        return TestWebP.file(TestWebP.chunk("VP8L", bits.filled))
     }
 
     /// A lossless image with up to 65,536 prefix code groups (the maximum), each with large tables: one for each block
     /// of 4 × 4 pixels.
     static func groups(side: Int = 1024, count: Int = 65_536) -> [UInt8] {
-        var bits = header(side, side)
+        var bits = BitWriter(webPOf: side, side)
         // No transform; a colour cache of 2^11, for larger tables; prefix code groups for blocks of 4 × 4.
         for (value, count) in [(0, 1), (1, 1), (11, 4), (1, 1), (0, 3)] { bits.put(value, count) }
         // The entropy image with the group numbers, without a colour cache: 8 bits of green and red each.
         bits.put(0, 1)
-        even(&bits, lengths: 8, symbols: 256)
-        even(&bits, lengths: 8, symbols: 256)
-        for _ in 0..<3 { single(&bits) }
+        for _ in 0..<2 { bits.putPrefixCode(lengths: 8, symbols: 256) }
+        for _ in 0..<3 { bits.putSinglePrefixCode() }
         let blocks = side / 4 * (side / 4)
         let groups = min(blocks, count)
         for index in (0..<blocks).map({ $0 % groups }) {
-            for byte in [index & 255, index >> 8 & 255] {
-                for bit in (0..<8).reversed() { bits.put(byte >> bit & 1, 1) }
-            }
+            for byte in [index & 255, index >> 8 & 255] { bits.put(code: byte, 8) }
         }
         for _ in 0..<groups {
-            even(&bits, lengths: 11, symbols: 2048)
-            for _ in 0..<3 { even(&bits, lengths: 8, symbols: 256) }
-            even(&bits, lengths: 5, symbols: 32)
+            bits.putPrefixCode(lengths: 11, symbols: 2048)
+            for _ in 0..<3 { bits.putPrefixCode(lengths: 8, symbols: 256) }
+            bits.putPrefixCode(lengths: 5, symbols: 32)
         }
         // Pixels: zeros are a green code of 11 bits and three codes of 8.
-        let pixels = [UInt8](repeating: 0, count: side * side * 35 / 8 + 1)
-        return lossless(bits.filled + pixels)
-    }
-
-    private static func header(_ width: Int, _ height: Int) -> BitWriter {
-        var bits = BitWriter()
-        for (value, count) in [(0x2F, 8), (width - 1, 14), (height - 1, 14), (1, 1), (0, 3)] { bits.put(value, count) }
-        return bits
-    }
-
-    /// Writes a prefix code with the only symbol 0, which takes no bits.
-    private static func single(_ bits: inout BitWriter) { bits.put(0b0001, 4) }
-
-    /// Writes a prefix code whose first `symbols` symbols have `lengths` bits each. The code of the lengths has one
-    /// symbol of no bits.
-    private static func even(_ bits: inout BitWriter, lengths: Int, symbols: Int) {
-        let order = [17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
-        let place = order.firstIndex(of: lengths)!
-        bits.put(0, 1)
-        bits.put(place + 1 - 4, 4)
-        for index in 0...place { bits.put(index == place ? 1 : 0, 3) }
-        // The number of symbols minus 2, in 12 bits.
-        bits.put(1, 1)
-        bits.put(5, 3)
-        bits.put(symbols - 2, 12)
-    }
-
-    private static func lossless(_ data: [UInt8]) -> [UInt8] { chunk("RIFF", Array("WEBP".utf8) + chunk("VP8L", data)) }
-
-    private static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
-        Array(name.utf8) + TestBitmap.bytes(payload.count, 4) + payload + (payload.count % 2 == 1 ? [0] : [])
+        return TestWebP.file(TestWebP.chunk("VP8L", bits.filled + zeros(side * side * 35 / 8 + 1)))
     }
 }

@@ -10,7 +10,7 @@ import WorkerProtocol
 /// Descriptions of files by their headers, and their metadata blocks.
 struct HeaderTests {
     private static let picture = TestPicture.gradient(width: 61, height: 33)
-    private static let profile = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+    private static let profile = TestProfile.wide()
     private static let xmpName = Array("http://ns.adobe.com/xap/1.0/\0".utf8)
     private static let packet = Array("<x:xmpmeta/>".utf8)
 
@@ -148,20 +148,12 @@ struct PreviewInFileTests {
 
     /// An EXIF block with an orientation and a thumbnail at a place in it.
     private static func exif(
-        _ thumbnail: [UInt8], orientation: UInt8 = 1, at place: Int? = nil, length: Int? = nil
+        _ thumbnail: [UInt8], orientation: Int = 1, at place: Int? = nil, length: Int? = nil
     ) -> [UInt8] {
-        func entry(_ tag: Int, _ type: UInt8, _ value: [UInt8]) -> [UInt8] {
-            [UInt8(tag & 255), UInt8(tag >> 8), type, 0, 1, 0, 0, 0] + value
-        }
-        var block =
-            Array("II*\0".utf8) + Self.number(8) + [1, 0] + entry(0x0112, 3, [orientation, 0, 0, 0]) + Self.number(26)
-        block +=
-            [2, 0] + entry(0x0201, 4, Self.number(place ?? 56))
-            + entry(0x0202, 4, Self.number(length ?? thumbnail.count))
-        return block + Self.number(0) + thumbnail
+        let orientation = TestTIFF.file([(0x0112, 3, 1, orientation)], next: 26)
+        let preview = [(0x0201, 4, 1, place ?? 56), (0x0202, 4, 1, length ?? thumbnail.count)]
+        return orientation + TestTIFF.directory(preview) + thumbnail
     }
-
-    private static func number(_ value: Int) -> [UInt8] { TestBitmap.bytes(value, 4) }
 
     private static func file(_ exif: [UInt8], _ image: [UInt8] = file) -> [UInt8] {
         TestExif.inserted(exif, intoJPEG: image)
@@ -221,12 +213,9 @@ struct PreviewInFileTests {
             var offset = 0
             var whole: [UInt8] = []
             for _ in 0..<2 {
-                let head = Array("MPF\0II*\0".utf8) + Self.number(8) + [1, 0, 0x02, 0xB0, 7, 0]
-                let numbers = [
-                    32, 26, 0, 0x030000, Self.file.count, 0, 0, type, size ?? preview.count, start ?? offset, 0,
-                ]
-                let index = head + numbers.flatMap(Self.number)
-                let main = HeaderTests.segment(0xE2, index, in: Self.file)
+                let numbers = [0x030000, Self.file.count, 0, 0, type, size ?? preview.count, start ?? offset, 0]
+                let index = TestTIFF.file([(0xB002, 7, 32, 26)]) + numbers.flatMap { little($0, 4) }
+                let main = HeaderTests.segment(0xE2, Array("MPF\0".utf8) + index, in: Self.file)
                 // Counted from the beginning of the index's TIFF structure.
                 offset = main.count - 10
                 whole = main + preview
