@@ -1,10 +1,4 @@
 #if !WITHOUT_AVIF
-    import IPCProtocol
-    import SharedCache
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     @testable import ImageDecoding
     @testable import imgworker_avif
 

@@ -1,10 +1,4 @@
 import Digests
-import IPCProtocol
-import LinuxSystem
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 @testable import ImageDecoding
 

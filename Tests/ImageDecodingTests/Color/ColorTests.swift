@@ -1,8 +1,4 @@
 import CImageCodecs
-import IPCProtocol
-import TestSupport
-import Testing
-import WorkerProtocol
 
 @testable import ImageDecoding
 

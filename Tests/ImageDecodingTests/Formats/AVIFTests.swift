@@ -1,11 +1,4 @@
 #if !WITHOUT_AVIF
-    import Foundation
-    import IPCProtocol
-    import SystemValues
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     @testable import ImageDecoding
     @testable import imgworker_avif
 

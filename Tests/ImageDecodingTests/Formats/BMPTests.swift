@@ -1,9 +1,4 @@
 #if !WITHOUT_BMP
-    import IPCProtocol
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     struct BMPTests {
         private let picture = TestPicture.gradient(width: 13, height: 5)
 

@@ -1,9 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Images of other projects, if `shared/images` exists beside this package.
 struct GivenImagesTests {
     /// The folder, searched from the package's parent upwards.

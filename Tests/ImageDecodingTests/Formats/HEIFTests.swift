@@ -1,9 +1,4 @@
 #if !WITHOUT_HEIF
-    import IPCProtocol
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     /// Whether libheif has an encoder, which some distributions package separately.
     private let canEncode = !TestPicture.gradient(width: 64, height: 64).heif().isEmpty
 

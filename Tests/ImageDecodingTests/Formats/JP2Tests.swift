@@ -1,9 +1,4 @@
 #if !WITHOUT_JP2
-    import IPCProtocol
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     @testable import ImageDecoding
     @testable import imgworker_jp2
 

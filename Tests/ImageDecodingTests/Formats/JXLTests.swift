@@ -1,10 +1,4 @@
 #if !WITHOUT_JXL
-    import IPCProtocol
-    import SystemValues
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     @testable import ImageDecoding
 
     struct JXLTests {

@@ -1,8 +1,3 @@
-import IPCProtocol
-import SystemValues
-import TestSupport
-import Testing
-
 @testable import ImageDecoding
 
 /// Compares every pixel, because PNG is lossless.

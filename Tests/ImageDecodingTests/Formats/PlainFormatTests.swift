@@ -1,8 +1,3 @@
-import IPCProtocol
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 @testable import imgworker
 

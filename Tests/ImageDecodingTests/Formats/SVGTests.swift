@@ -1,10 +1,4 @@
 #if !WITHOUT_SVG
-    import Foundation
-    import IPCProtocol
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     @testable import ImageDecoding
 
     struct SVGTests {

@@ -1,10 +1,4 @@
 #if !WITHOUT_TIFF
-    import Foundation
-    import IPCProtocol
-    import TestSupport
-    import Testing
-    import WorkerProtocol
-
     struct TIFFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)

@@ -1,6 +1,4 @@
 #if !WITHOUT_AVIF
-    import TestSupport
-
     enum AVIFBomb {
         /// An image of one colour: a few hundred bytes for any size.
         static func flat(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {

@@ -1,11 +1,3 @@
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import SharedCache
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 
 /// For any file, a worker uses at most 1 GiB of memory and 10 s of processor time, and survives.

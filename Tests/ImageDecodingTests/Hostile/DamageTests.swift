@@ -1,10 +1,3 @@
-import IPCProtocol
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 @testable import imgworker
 

@@ -1,11 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 
 struct EncodedResultTests {

@@ -1,13 +1,3 @@
-import Foundation
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 
 /// Compares scaled results with the reference computation.

@@ -1,9 +1,3 @@
-import IPCProtocol
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 
 /// Compares processed images with a plain computation.

@@ -1,10 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import SharedCache
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import ImageDecoding
 
 extension EncodedImage {

@@ -1,9 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import SystemValues
-import TestSupport
-import Testing
-
 /// Python's imaging library, run in a separate process.
 enum Pillow {
     static let isInstalled: Bool = {

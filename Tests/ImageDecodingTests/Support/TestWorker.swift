@@ -1,11 +1,4 @@
-import IPCProtocol
 import IPCTransport
-import LinuxSystem
-import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 /// A decode worker process that is ready for jobs.
 final class TestWorker {
