@@ -1,5 +1,3 @@
-import SystemValues
-import Testing
 import WorkerRuntime
 
 @testable import imgcache

@@ -1,9 +1,3 @@
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
-
 @testable import imgcache
 
 struct CacheDirectoryTests {

@@ -1,9 +1,3 @@
-import DiskRecords
-import IPCProtocol
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 /// Damaged files are never served, and are removed.
 @Suite(.timeLimit(.minutes(10))) final class DamageTests: CacheSuite {
     override var directory: String { folder }

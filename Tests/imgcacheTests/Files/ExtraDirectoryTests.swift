@@ -1,9 +1,3 @@
-import DiskRecords
-import HTTPValues
-import IPCProtocol
-import Testing
-import WorkerProtocol
-
 @testable import imgcache
 
 /// Extra directories are searched, and otherwise left unchanged.

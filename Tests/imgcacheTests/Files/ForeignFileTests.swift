@@ -1,10 +1,5 @@
 import DiskFiles
-import DiskRecords
-import Glibc
 import JSONCoding
-import LinuxSystem
-import Testing
-import WorkerProtocol
 
 @testable import imgcache
 

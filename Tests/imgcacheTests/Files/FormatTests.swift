@@ -1,7 +1,5 @@
 import DiskFiles
-import DiskRecords
 import JSONCoding
-import Testing
 
 @testable import imgcache
 

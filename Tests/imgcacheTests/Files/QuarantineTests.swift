@@ -1,8 +1,3 @@
-import DiskRecords
-import Foundation
-import Testing
-import WorkerProtocol
-
 /// The broker's quarantine survives the cache process.
 @Suite(.timeLimit(.minutes(10))) final class QuarantineTests: CacheSuite {
     private var file: URL { URL(filePath: directory + "/quarantine") }

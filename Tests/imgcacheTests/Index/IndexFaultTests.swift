@@ -1,9 +1,3 @@
-import DiskRecords
-import Glibc
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 @testable import imgcache
 
 /// An index that SQLite can read, with impossible contents. It is replaced, without an endless loop.

@@ -1,10 +1,4 @@
-import DiskRecords
 import IPCTransport
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
-import class TestSupport.Mount
 
 @testable import imgcache
 

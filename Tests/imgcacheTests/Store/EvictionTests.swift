@@ -1,10 +1,3 @@
-import DiskRecords
-import Glibc
-import LinuxSystem
-import SystemValues
-import Testing
-import WorkerProtocol
-
 @testable import imgcache
 
 /// Eviction by size and by age.

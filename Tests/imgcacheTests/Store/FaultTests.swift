@@ -1,12 +1,3 @@
-import DiskRecords
-import Glibc
-import LinuxSystem
-import SystemValues
-import Testing
-import WorkerProtocol
-
-import func TestSupport.run
-
 /// Every call of the file system fails once, or permanently, or is the last one of the process. A surviving process
 /// continues, returns no wrong bytes, and leaves nothing that the next process cannot repair.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class FaultTests: CacheSuite {

@@ -1,10 +1,3 @@
-import DiskRecords
-import Glibc
-import IPCProtocol
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 /// Several keys, invalid keys, and damaged files.
 @Suite(.timeLimit(.minutes(10))) final class FindingTests: CacheSuite {
     private func keys(_ originals: TestOriginal...) -> [String] { originals.map(\.record.key) }

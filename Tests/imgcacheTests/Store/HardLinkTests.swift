@@ -1,8 +1,3 @@
-import Glibc
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 /// Files of the cache directory that have another name elsewhere: in a copy made of hard links, or by mischief. Nothing
 /// is written through such a name.
 @Suite(.timeLimit(.minutes(10))) final class HardLinkTests: CacheSuite {

@@ -1,8 +1,3 @@
-import DiskRecords
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 @testable import imgcache
 
 /// Stored entries are found, also by the next process.

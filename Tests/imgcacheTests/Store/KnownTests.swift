@@ -1,8 +1,3 @@
-import DiskRecords
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 /// The cache process tells the broker which originals it has, so that a certain miss needs no lookup.
 final class KnownTests: CacheSuite {
     private func hashes(_ originals: [TestOriginal]) throws -> Set<UInt64> {

@@ -1,8 +1,3 @@
-import DiskRecords
-import LinuxSystem
-import SystemValues
-import Testing
-
 /// The possible contents of a disk after a power failure without synchronisation: of each file the last version, an
 /// earlier one, zeros of the right length, or nothing; and an index from another moment than the files.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class PowerLossTests: CacheSuite {

@@ -1,12 +1,4 @@
-import DiskRecords
-import Glibc
-import HTTPValues
-import IPCProtocol
 import IPCTransport
-import LinuxSystem
-import SystemValues
-import Testing
-import WorkerProtocol
 
 @testable import imgcache
 

@@ -1,11 +1,3 @@
-import DiskRecords
-import Glibc
-import SystemValues
-import Testing
-import WorkerProtocol
-
-import class TestSupport.Mount
-
 @testable import imgcache
 
 /// Calls fail, or are the last ones of the process, while it stores small entries and large ones.

@@ -1,9 +1,3 @@
-import DiskRecords
-import LinuxSystem
-import SystemValues
-import Testing
-import WorkerProtocol
-
 /// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation,
 /// and of the later ones any part.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class SmallPowerLossTests: CacheSuite {

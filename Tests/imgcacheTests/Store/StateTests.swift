@@ -1,11 +1,3 @@
-import DiskRecords
-import Glibc
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
-import class TestSupport.Mount
-
 /// Directories with obstacles, and the reported states.
 @Suite(.timeLimit(.minutes(10))) final class StateTests: CacheSuite {
     private static let isRoot = CurrentProcess.uid == 0

@@ -1,9 +1,3 @@
-import DiskRecords
-import HTTPValues
-import LinuxSystem
-import Testing
-import WorkerProtocol
-
 @testable import imgcache
 
 /// An update replaces the response and loses nothing.

@@ -1,21 +1,6 @@
 import Digests
-import DiskRecords
-import Foundation
-import Glibc
-import HTTPValues
-import IPCProtocol
 import IPCTransport
-import LinuxSystem
 import SharedCache
-import SystemValues
-import Testing
-import WorkerProtocol
-
-import enum TestSupport.BuiltProducts
-import struct TestSupport.TestFailure
-import func TestSupport.eventually
-import let TestSupport.patience
-import func TestSupport.patterned
 
 func removeTree(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
 

@@ -1,10 +1,3 @@
-import DiskRecords
-import HTTPValues
-import Testing
-import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
-
 /// A suite whose tests have a directory each, for caches in it.
 class CacheSuite {
     private let temporary: TemporaryDirectory

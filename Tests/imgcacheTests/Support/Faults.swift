@@ -1,13 +1,3 @@
-import DiskRecords
-import Glibc
-import LinuxSystem
-import SystemValues
-import Testing
-import WorkerProtocol
-
-import enum TestSupport.Compiler
-import class TestSupport.TemporaryDirectory
-
 @testable import imgcache
 
 /// A change of a file in the directory of `Faults`.
