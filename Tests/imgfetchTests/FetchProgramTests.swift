@@ -1,7 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import SystemValues
-import Testing
 import WorkerRuntime
 
 @testable import imgfetch

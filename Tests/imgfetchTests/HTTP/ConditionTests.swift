@@ -1,11 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 private let tag = "W/\"v1\""
 private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
 

@@ -1,7 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import Testing
-
 @testable import imgfetch
 
 struct ResponseHeadersTests {

@@ -1,12 +1,3 @@
-import Glibc
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 private let other = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 17 ^ $0 >> 5) }
 private let tag = "\"v1\""
 private let old = "Sun, 06 Nov 1994 08:49:37 GMT"

@@ -1,6 +1,3 @@
-import LocalOrigin
-import TestSupport
-
 /// The body of most tests.
 let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 

@@ -1,14 +1,6 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
 import IPCTransport
 import JSONCoding
-import LinuxSystem
 import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 /// A download worker process, and the broker's end of its socket.
 final class FetchWorker {

@@ -1,9 +1,3 @@
-import Foundation
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 /// nginx with HTTPS on the loopback interface, in front of a `LocalOrigin`. Paths below "/id" answer with the number of
 /// the connection, the protocol and the one that ALPN agreed on; all others are the origin's, which is told the number
 /// of the connection in `X-Connection`.

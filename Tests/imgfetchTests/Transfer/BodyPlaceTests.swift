@@ -1,10 +1,3 @@
-import Foundation
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Small bodies come in the frame of their report; others get a file while they are received.
 @Suite(.timeLimit(.minutes(10))) struct BodyPlaceTests {
     private static func bytes(_ count: Int) -> [UInt8] {

@@ -1,10 +1,3 @@
-import Foundation
-import Glibc
-import IPCProtocol
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @Suite(.timeLimit(.minutes(10)), .enabled(if: TLSServer.isPossible, "needs openssl and python3"))
 struct CertificateTests {
     @Test func `permission for an invalid certificate holds for its own job only`() throws {

@@ -1,10 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @testable import imgfetch
 
 /// A line in Netscape's format, for host 127.0.0.1 by default.

@@ -1,13 +1,3 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @Suite(.timeLimit(.minutes(10))) struct DownloadTests {
     // MARK: What goes well
 

@@ -1,13 +1,4 @@
-import Foundation
-import HTTPValues
-import IPCProtocol
 import IPCTransport
-import LinuxSystem
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 @Suite(.timeLimit(.minutes(10))) struct FailureTests {
     static let brokenResponses: [(name: String, response: LocalOrigin.Response)] = {

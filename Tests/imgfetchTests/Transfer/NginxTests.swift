@@ -1,10 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// TLS and HTTP/2 with a server that others have written: `make test-nginx`.
 @Suite(.timeLimit(.minutes(2)), .enabled(if: NginxServer.isWanted, "make test-nginx"), .serialized)
 struct NginxTests {

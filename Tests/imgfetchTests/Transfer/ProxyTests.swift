@@ -1,12 +1,4 @@
-import HTTPValues
-import IPCProtocol
-import LinuxSystem
-import LocalOrigin
 import SharedCache
-import SystemValues
-import TestSupport
-import Testing
-import WorkerProtocol
 
 @Suite(.timeLimit(.minutes(10))) struct ProxyTests {
     @Test func `every hop goes through the proxy, which looks up names itself`() throws {

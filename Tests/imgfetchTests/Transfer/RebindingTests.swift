@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 /// Names whose addresses change between look-ups (DNS rebinding). The address that is checked is the one that is
 /// connected to, each time.
 @Suite(.timeLimit(.minutes(10))) struct RebindingTests {

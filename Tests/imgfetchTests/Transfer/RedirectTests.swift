@@ -1,10 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import LocalOrigin
-import TestSupport
-import Testing
-import WorkerProtocol
-
 @Suite(.timeLimit(.minutes(10))) struct RedirectTests {
     /// Paths "/5" to "/1" redirect to the next lower one, "/0" echoes the request.
     private static func countdown(_ request: LocalOrigin.Request) -> LocalOrigin.Response {

@@ -1,9 +1,3 @@
-import IPCProtocol
-import LocalOrigin
-import SystemValues
-import TestSupport
-import Testing
-
 @testable import imgfetch
 
 /// Bodies that are too slow.

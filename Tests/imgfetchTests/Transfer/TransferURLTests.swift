@@ -1,6 +1,4 @@
 import CTransfer
-import IPCProtocol
-import Testing
 
 @testable import imgfetch
 
