@@ -1,7 +1,3 @@
-import HTTPValues
-import JSONCoding
-import Testing
-
 @testable import IPCProtocol
 
 /// Messages that are none, and which complaint each gets.

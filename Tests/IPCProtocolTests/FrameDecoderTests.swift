@@ -1,8 +1,3 @@
-import CodingTestSupport
-import JSONCoding
-import SystemValues
-import Testing
-
 @testable import IPCProtocol
 
 /// Frames and payloads are cut from the stream in the same way however it arrives.

@@ -1,9 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import JSONCoding
-import SystemValues
-import Testing
-
 /// Every field of a `get`: its values, its refusals, and what comes in later versions.
 struct GetRequestTests {
     @Test func withoutFieldsTheDefaultsHold() throws {

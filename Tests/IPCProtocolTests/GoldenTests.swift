@@ -1,9 +1,3 @@
-import CodingTestSupport
-import HTTPValues
-import IPCProtocol
-import JSONCoding
-import Testing
-
 /// What clients send, in bytes.
 struct GoldenClientTests {
     static let messages: KeyValuePairs<String, ClientMessage> = {

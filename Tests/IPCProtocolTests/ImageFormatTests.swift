@@ -1,8 +1,3 @@
-import CodingTestSupport
-import IPCProtocol
-import SystemValues
-import Testing
-
 /// The formats that programs of their own decode, recognised by their first bytes.
 struct ImageFormatTests {
     private func sniff(_ bytes: some Collection<UInt8>) -> ImageFormat? { ImageFormat(sniffing: bytes) }

@@ -1,8 +1,3 @@
-import CodingTestSupport
-import Foundation
-import IPCProtocol
-import Testing
-
 private func protocolPage() throws -> String {
     try String(contentsOf: Golden.repository.appending(path: "docs/protocol.md"), encoding: .utf8)
 }

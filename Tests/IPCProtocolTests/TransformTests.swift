@@ -1,7 +1,3 @@
-import HTTPValues
-import JSONCoding
-import Testing
-
 @testable import IPCProtocol
 
 /// What becomes of a picture's size: the protocol page's four fits, and the scale-down limit.

@@ -1,8 +1,3 @@
-import HTTPValues
-import IPCProtocol
-import JSONCoding
-import Testing
-
 /// What became of the message whose JSON text is given.
 func decoded(_ text: String) throws -> ClientMessage.Decoded { try ClientMessage.decode(Array(text.utf8)[...]).0 }
 
