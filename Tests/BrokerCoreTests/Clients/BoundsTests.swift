@@ -18,16 +18,15 @@ struct BoundsTests {
 
     @Test func `reading the settings again is a request like others until it is answered`() throws {
         let world = world { $0.maxPendingRequests = 10 }
-        let admin = world.connect(uid: 0, isAdmin: true)
         world.holdsReloads = true
-        for id in 1...11 { world.ask(admin, id: id, .reload(id: id)) }
-        #expect(world.error(admin, 11) == .quotaExceeded)
+        for id in 1...11 { world.ask(world.admin, id: id, .reload(id: id)) }
+        #expect(world.error(world.admin, 11) == .quotaExceeded)
         // One with the number of an unanswered request is refused without a number, so that the other keeps its answer.
-        world.happen(.messageReceived(admin, .reload(id: 1)))
-        #expect(world.answers[admin]?[1] == nil)
+        world.happen(.messageReceived(world.admin, .reload(id: 1)))
+        #expect(world.answers[world.admin]?[1] == nil)
         world.holdsReloads = false
         world.happen(.timePassed)
-        for id in 1...10 { #expect(world.error(admin, id) == .badRequest) }
+        for id in 1...10 { #expect(world.error(world.admin, id) == .badRequest) }
     }
 
     // MARK: Shares
@@ -81,12 +80,10 @@ struct BoundsTests {
         // An administrator is admitted while any connection is free.
         let admin = world.connect(uid: 0, isAdmin: true)
         #expect(world.clients[admin] != nil)
-        world.disconnect(flood[0])
-        world.disconnect(other)
+        for client in [flood[0], other] { world.disconnect(client) }
         let late = world.connect(uid: 1)
         #expect(world.clients[late] == nil)
-        world.disconnect(flood[1])
-        world.disconnect(flood[2])
+        for client in flood[1...2] { world.disconnect(client) }
         let later = world.connect(uid: 1)
         #expect(world.clients[later] != nil)
     }
@@ -95,9 +92,7 @@ struct BoundsTests {
 
     @Test func `one event begins a few URLs of a prefetch, also if all end at once`() throws {
         let (world, client) = world { _ in }.connected()
-        var request = PrefetchRequest(id: 1, urls: try (0..<200).map { try SourceURL("http://origin.test/\($0)") })
-        request.options.cache = .onlyIfCached
-        world.happen(.messageReceived(client, .prefetch(request)))
+        try world.prefetch(client, id: 1, 1...200) { $0.options.cache = .onlyIfCached }
         #expect(world.news[client]?.count == 64)
         for _ in 0..<3 { world.happen(.timePassed, after: 1) }
         #expect(world.news[client]?.last == .prefetched(id: 1, done: 0, failed: 200, total: 200))
@@ -107,8 +102,7 @@ struct BoundsTests {
         let world = world { ($0.maxPendingRequests, $0.usesDisk, $0.prefetchesAtOnce) = (10, true, 1) }
         let client = world.connect()
         for id in 0..<4 { world.get(client, id: id, "\(id)") }
-        let url = try SourceURL("http://origin.test/x")
-        for id in 4..<6 { world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: [url])))) }
+        for id in 4..<6 { try world.prefetch(client, id: id, 1...1) }
         for id in 6..<8 { try world.remove(client, id: id, "x") }
         try world.query(client, id: 8, "x")
         try world.store(client, id: 9, "x", bytes: 10)
@@ -116,13 +110,12 @@ struct BoundsTests {
         #expect(world.getError(client, id: 10, "10") == .quotaExceeded)
         try world.remove(client, id: 11, "x")
         try world.query(client, id: 12, "x")
-        world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
+        try world.prefetch(client, id: 13, 1...1)
         try world.store(client, id: 14, "x", bytes: 10)
         #expect(world.state.counters.requests.failures == [.quotaExceeded: 5])
         // Each client has its own limit.
-        let other = world.connect()
-        world.get(other, id: 1, "other")
-        #expect(world.answers[other] == nil)
+        world.get(world.stranger, id: 1, "other")
+        #expect(world.answers[world.stranger] == nil)
         world.disconnect(client)
         #expect(world.state.clients.pendingWeight == 1)
     }
@@ -130,12 +123,8 @@ struct BoundsTests {
     @Test func `a user's requests leave room for others, and count by weight`() {
         let world = world { ($0.maxRequests, $0.maxPendingRequests) = (1000, 500) }
         let greedy = (0..<3).map { _ in world.connect(uid: 1) }
-        var id = 0
-        for client in greedy {
-            for _ in 0..<500 {
-                id += 1
-                world.get(client, id: id, "\(id)")
-            }
+        for (number, client) in greedy.enumerated() {
+            for id in 500 * number..<500 * (number + 1) { world.get(client, id: id, "\(id)") }
         }
         #expect(world.state.clients.pendingWeight == 800)
         #expect(world.state.counters.requests.failures == [.quotaExceeded: 700])
@@ -170,8 +159,7 @@ struct BoundsTests {
     @Test func `hits need no share of the requests`() {
         let (world, client) = world { $0.maxRequests = 4 }.connected()
         world.load(client, id: 1, "a", content: 1)
-        let greedy = world.connect(uid: 2)
-        for id in 0..<9 { world.get(greedy, id: id, "\(id)") }
+        for id in 0..<9 { world.get(world.stranger, id: id, "\(id)") }
         #expect(world.getImage(client, id: 2, "a")?.source == .memory)
     }
 
@@ -200,14 +188,13 @@ struct BoundsTests {
         }
         #expect(world.state.clients.subscriptionsTaken == 16)
         #expect(world.state.counters.requests.failures == [.quotaExceeded: 24])
-        let other = world.connect(uid: 2)
-        world.happen(.messageReceived(other, .subscribe(id: 1, events: [.finished])))
+        world.happen(.messageReceived(world.stranger, .subscribe(id: 1, events: [.finished])))
         #expect(world.state.clients.subscriptionsTaken == 17)
         for client in clients { world.disconnect(client) }
         #expect(world.state.clients.subscriptionsTaken == 1)
-        world.happen(.messageReceived(other, .cancel(id: 2, request: 1)))
+        world.happen(.messageReceived(world.stranger, .cancel(id: 2, request: 1)))
         #expect(world.state.clients.subscriptionsTaken == 0 && !world.state.clients.hasSubscribers)
-        world.happen(.messageReceived(other, .cancel(id: 3, request: 1)))
+        world.happen(.messageReceived(world.stranger, .cancel(id: 3, request: 1)))
     }
 
     // MARK: Leases
@@ -253,15 +240,14 @@ struct BoundsTests {
         #expect(lease(world, client, 0..<1) == 1)
         #expect(world.state.memory.evictedBytes == 400)
         // No room is left for other clients.
-        let other = world.connect(uid: 2)
-        #expect(lease(world, other, 1..<2) == 0)
-        #expect(world.error(other, 1) == .overloaded)
+        #expect(lease(world, world.stranger, 1..<2) == 0)
+        #expect(world.error(world.stranger, 1) == .overloaded)
         world.disconnect(client)
-        #expect(lease(world, other, 2..<3) == 1)
+        #expect(lease(world, world.stranger, 2..<3) == 1)
     }
 
     /// Neither is in the index: nobody but its waiters may have it, or it was removed since.
-    @Test(arguments: [true, false]) func `buffers that are no hits count like others`(isRemoved: Bool) {
+    @Test(arguments: [true, false]) func `buffers that are no hits count like others`(isRemoved: Bool) throws {
         let (world, greedy) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected(uid: 1)
         var leased = 0
         for client in [greedy] + (0..<20).map({ _ in world.connect(uid: 1) }) {
@@ -271,24 +257,20 @@ struct BoundsTests {
                 world.finishFetch(fetch, content: id + 1, bytes: 1)
                 world.decodeAll()
                 if world.image(client, id) != nil { leased += 1 }
-                guard isRemoved, let url = try? SourceURL("http://origin.test/\(id)") else { continue }
-                world.happen(.messageReceived(client, .remove(id: 100 + id, url: url)))
+                if isRemoved { try world.remove(client, id: 100 + id, "\(id)") }
             }
         }
         #expect((4...11).contains(leased), "\(leased)")
         #expect(world.state.memory.bytesOfHolds == leased * 400)
-        let other = world.connect(uid: 2)
-        #expect(lease(world, other, 1000..<1001) == 1)
-        for client in world.descriptors.keys where client != other { world.disconnect(client) }
-        world.disconnect(other)
+        #expect(lease(world, world.stranger, 1000..<1001) == 1)
+        for client in world.descriptors.keys { world.disconnect(client) }
         #expect(world.state.memory.bytesOfHolds == 0)
     }
 
     @Test func `small buffers take descriptors`() {
         let (world, greedy) = world { ($0.memoryEntries, $0.maxEvictedBuffers) = (10, 10) }.connected()
         #expect((5...20).contains(lease(world, greedy, 0..<60)))
-        let other = world.connect(uid: 2)
-        #expect(lease(world, other, 100..<102) >= 1)
+        #expect(lease(world, world.stranger, 100..<102) >= 1)
         #expect(world.memfds.count + world.shared.count <= 22)
     }
 
@@ -309,24 +291,22 @@ struct BoundsTests {
     // MARK: Leaving
 
     /// The cost of a disconnect depends on the client's leases, not on the size of the cache.
-    @Test func `many leave fast`() {
+    @Test func `many leave fast`() throws {
         let (world, holder) = world { ($0.memoryBytes, $0.memoryEntries) = (1 << 30, 200_000) }.connected()
         // Bypasses the bookkeeping of `StrictWorld`, which inspects the entire state after each event.
-        let url = { (number: Int) in try! SourceURL("http://origin.test/\(number)") }
-        for number in 0..<20_000 {
-            let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
-            let digest = ContentDigest(hexadecimal: StrictWorld.digest(number))!
-            let origin = world.state.storedStatement(contentType: nil, for: key)
-            _ = world.state.memory.insert(
-                OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
-                for: key)
-            let buffer = world.state.bufferIDs.next()
-            world.state.memory.insert(
-                buffer, as: VariantKey(content: ContentKey(digest: digest, owner: nil), form: .original), bytes: 1,
-                at: world.clock)
-            if number % 2 == 0, world.state.clients.grant(buffer, bytes: 1, to: holder, of: 1000, .lease) {
+        func lease(_ buffer: BufferID, to client: ClientID, of user: UInt32) {
+            if world.state.clients.grant(buffer, bytes: 1, to: client, of: user, .lease) {
                 world.state.memory.hold(buffer, bytes: 1)
             }
+        }
+        for number in 0..<20_000 {
+            let (key, content) = (try originalKey("\(number)"), try contentKey(number))
+            let origin = world.state.storedStatement(contentType: nil, for: key)
+            _ = world.state.memory.insert(OriginalFacts(content: content, bytes: 1, origin: origin), for: key)
+            let buffer = world.state.bufferIDs.next()
+            world.state.memory.insert(
+                buffer, as: VariantKey(content: content, form: .original), bytes: 1, at: world.clock)
+            if number % 2 == 0 { lease(buffer, to: holder, of: 1000) }
         }
         let buffers = Array(world.state.memory.bufferIDs.prefix(1000))
         var times: [Int] = []
@@ -344,22 +324,15 @@ struct BoundsTests {
         for number in 0..<1000 {
             let client = ClientID(number: 10_000 + number)
             _ = world.state.handle(.clientConnected(client, uid: 7, isAdmin: false), at: world.clock, unixMs: 0)
-            let buffer = buffers[number]
-            if world.state.clients.grant(buffer, bytes: 1, to: client, of: 7, .lease) {
-                world.state.memory.hold(buffer, bytes: 1)
-            }
-            let took = microseconds {
-                _ = world.state.handle(.clientDisconnected(client), at: world.clock, unixMs: 0)
-            }
-            times.append(took)
+            lease(buffers[number], to: client, of: 7)
+            times.append(
+                microseconds { _ = world.state.handle(.clientDisconnected(client), at: world.clock, unixMs: 0) })
         }
         // A scan of all entries takes longer.
         times.sort()
         #expect(times[990] < 5000, "\(times[990])")
         #expect(world.state.clients.leased(by: 7) == LeaseTable.Amount())
-        let all = microseconds {
-            _ = world.state.handle(.clientDisconnected(holder), at: world.clock, unixMs: 0)
-        }
+        let all = microseconds { _ = world.state.handle(.clientDisconnected(holder), at: world.clock, unixMs: 0) }
         #expect(all < 2_000_000, "\(all)")
         #expect(world.state.memory.heldBytes == 0)
     }
@@ -408,17 +381,6 @@ struct ClientsTests {
         #expect(clients.ended(2, of: client) == false)
         clients.ended(1, of: client)
         #expect(clients.pendingWeight == 0 && clients.mayRepeat(client))
-    }
-
-    @Test mutating func `a client that disconnects releases everything`() {
-        clients.began(1, .prefetch(PrefetchID(number: 1)), weight: 5, of: client)
-        #expect(clients.subscribe(client, to: [.started], id: 3) == nil)
-        #expect(clients.grant(buffer, bytes: 10, to: client, of: 1, .lease) == true)
-        #expect(clients.grant(BufferID(number: 8), bytes: 10, to: client, of: 1, .sending) == true)
-        #expect(clients[client]?.requests[1]?.kind == .prefetch(PrefetchID(number: 1)))
-        #expect(Set(clients.removed(client)) == [buffer, BufferID(number: 8)])
-        #expect(clients.pendingWeight == 0 && clients.subscriptionsTaken == 0 && clients.connectionsTaken == 0)
-        #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(by: 1) == .init())
     }
 
     @Test mutating func `a client leases up to its share, and always one buffer`() {

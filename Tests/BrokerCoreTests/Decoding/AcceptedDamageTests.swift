@@ -12,61 +12,53 @@ struct AcceptedDamageTests {
 
     /// Requests an image of bytes that are damaged, and does all that follows.
     private func get(
-        id: Int, accepting: Bool, content: Int = 1,
-        damage: String? = "The JPEG file ends before all pixels are decoded.",
-        _ change: (inout GetOptions) -> Void = { _ in }
+        id: Int, accepting: Bool, content: Int = 1, isDamaged: Bool = true, cache: GetOptions.CacheMode = .default
     ) {
-        world.get(client, id: id, "a") {
-            if accepting { $0.damaged = .accept }
-            change(&$0)
-        }
-        settle(content: content, damage: damage)
+        world.get(client, id: id, "a") { ($0.damaged, $0.cache) = (accepting ? .accept : .refuse, cache) }
+        settle(content: content, isDamaged: isDamaged)
     }
 
-    private func settle(content: Int = 1, damage: String? = nil) {
+    private func settle(content: Int = 1, isDamaged: Bool = true) {
         for _ in 0..<8 {
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
             for job in world.fetches.keys.sorted() { world.finishFetch(job, content: content) }
-            for job in world.decodes.keys.sorted() {
-                let accepts = world.decodes[job]?.order.transform.acceptsDamage == true
-                if damage != nil, !accepts {
+            for (job, decode) in world.decodes.sorted(by: { $0.key < $1.key }) {
+                if isDamaged, !decode.order.transform.acceptsDamage {
                     world.failDecode(job, .truncated)
                 } else {
                     world.readHeader(job)
-                    world.happen(.timePassed, after: 10)
-                    world.finishDecode(job, damage: damage)
+                    world.after(10).finishDecode(job, damage: isDamaged ? sentence : nil)
                 }
             }
         }
     }
 
+    /// The source and the damage of an image; nil for no image.
+    private func origin(_ id: Int) -> [String?]? { world.image(client, id).map { [$0.source.rawValue, $0.damage] } }
+
     private var failed: Int { world.state.recentFailures.count(at: world.clock) }
 
     @Test func `accepted damage is a hit for those who accept it, for 60 s`() throws {
         get(id: 1, accepting: true)
-        let image = try #require(world.image(client, 1))
-        #expect((image.damage, image.source) == (sentence, .network))
-        #expect(failed == 0)
+        #expect(origin(1) == ["network", sentence] && failed == 0)
         world.happen(.timePassed, after: 59_000)
         get(id: 2, accepting: true)
-        #expect((world.image(client, 2)?.source, world.image(client, 2)?.damage) == (.memory, sentence))
-        #expect((world.image(client, 2)?.buffer, world.image(client, 2)?.slot) == (image.buffer, nil))
-        world.happen(.timePassed, after: 1_000)
-        #expect(world.state.memory.entries == 0)
+        #expect(origin(2) == ["memory", sentence] && world.image(client, 2)?.slot == nil)
+        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.after(1_000).state.memory.entries == 0)
         // The origin may have another image by now.
-        get(id: 3, accepting: true, content: 2, damage: nil)
-        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.network, nil))
+        get(id: 3, accepting: true, content: 2, isDamaged: false)
+        #expect(origin(3) == ["network", nil])
     }
 
     @Test func `an image without damage is that of all requests`() throws {
-        get(id: 1, accepting: true, damage: nil)
-        let buffer = try #require(world.image(client, 1)).buffer
-        #expect(world.image(client, 1)?.damage == nil)
-        get(id: 2, accepting: false, damage: nil)
-        #expect((world.image(client, 2)?.source, world.image(client, 2)?.buffer) == (.memory, buffer))
+        get(id: 1, accepting: true, isDamaged: false)
+        #expect(origin(1) == ["network", nil])
+        get(id: 2, accepting: false, isDamaged: false)
+        #expect(origin(2) == ["memory", nil] && world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
         world.happen(.timePassed, after: 100_000)
-        get(id: 3, accepting: true, damage: nil)
-        #expect(world.image(client, 3)?.source == .memory && world.state.report[.decodes] == 1)
+        get(id: 3, accepting: true, isDamaged: false)
+        #expect(origin(3) == ["memory", nil] && world.state.report[.decodes] == 1)
     }
 
     @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
@@ -76,7 +68,7 @@ struct AcceptedDamageTests {
         #expect(world.error(client, 2) == .truncated && failed == 1)
         // What was accepted is still there, and the failure says nothing about it.
         get(id: 3, accepting: true)
-        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.memory, sentence))
+        #expect(origin(3) == ["memory", sentence])
         get(id: 4, accepting: false)
         #expect(world.error(client, 4) == .recentlyFailed && failed == 1)
     }
@@ -96,7 +88,7 @@ struct AcceptedDamageTests {
         world.get(client, id: 1, "a") { $0.damaged = .accept }
         world.get(client, id: 2, "a")
         #expect(world.fetches.count == 1)
-        settle(damage: sentence)
+        settle()
         #expect(world.image(client, 1)?.damage == sentence && world.error(client, 2) == .truncated)
     }
 
@@ -114,8 +106,7 @@ struct AcceptedDamageTests {
         (world, client) = StrictWorld.withDisk().connected()
         try world.download(client, id: 1, "a", content: 1) { ($0.damaged, $0.variant.width) = (.accept, 5) }
         let job = try world.readHeader()
-        world.happen(.timePassed, after: 500)
-        world.finishDecode(job, damage: sentence)
+        world.after(500).finishDecode(job, damage: sentence)
         #expect(world.image(client, 1)?.damage == sentence && world.savedRasters.isEmpty)
         for job in world.diskJobs.keys.sorted() where world.diskJobs[job]?.kind != .forget {
             world.answerDiskJob(job, content: nil)
@@ -130,24 +121,24 @@ struct AcceptedDamageTests {
 
     /// New bytes that are damaged do not replace an image, not even for those who accept them.
     @Test func `an image is not replaced by a damaged one`() throws {
-        get(id: 1, accepting: false, content: 1, damage: nil)
-        #expect(world.image(client, 1)?.damage == nil)
-        get(id: 2, accepting: true, content: 2) { $0.cache = .reload }
+        get(id: 1, accepting: false, content: 1, isDamaged: false)
+        #expect(origin(1) == ["network", nil])
+        get(id: 2, accepting: true, content: 2, cache: .reload)
         #expect(world.image(client, 2)?.damage == sentence)
         for (id, accepting) in [(3, false), (4, true)] {
             get(id: id, accepting: accepting)
-            #expect((world.image(client, id)?.source, world.image(client, id)?.damage) == (.memory, nil))
+            #expect(origin(id) == ["memory", nil])
         }
     }
 
     @Test func `damage that nobody accepted is no result`() throws {
         try world.download(client, id: 1, "a", content: 1)
         let job = try world.readHeader()
-        var result = DecodeResult(bytes: 400)
-        result.damage = sentence
-        #expect(!world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
-        result.damage = nil
-        #expect(world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
+        let worker = try #require(world.decodes[job]).worker
+        for damage in [nil, sentence] {
+            let result = with(DecodeResult(bytes: 400)) { $0.damage = damage }
+            #expect(world.state.expects(result, of: job, on: worker) == (damage == nil))
+        }
     }
 
     @Test func `a query finds it only for those who accept it`() throws {
@@ -163,8 +154,7 @@ struct AcceptedDamageTests {
     @Test func `leases outlive it`() throws {
         get(id: 1, accepting: true)
         let buffer = try #require(world.image(client, 1)?.buffer)
-        world.happen(.timePassed, after: 60_000)
-        #expect(world.state.report[.leasedBytes] == 0)
+        #expect(world.after(60_000).state.report[.leasedBytes] == 0)
         world.happen(.messageReceived(client, .release(buffers: [buffer])))
         #expect(!world.buffers.contains(BufferID(number: buffer)))
         #expect(world.state.report[.memoryBytes] == 0)
@@ -175,10 +165,10 @@ struct AcceptedDamageTests {
         try world.download(client, id: 1, "a", content: 1) { ($0.damaged, $0.variant.frames) = (.accept, .all) }
         #expect(try world.decoded(client, 1, frames: 3, damage: sentence)?.damage == sentence)
         #expect(!world.diskJobs.values.contains { $0.kind == .forget })
-        get(id: 2, accepting: false, damage: nil)
-        #expect(world.image(client, 2)?.source == .memory)
-        world.happen(.timePassed, after: 60_000)
-        get(id: 3, accepting: true, damage: nil)
-        #expect(world.image(client, 3)?.source == .memory)
+        for id in 2...3 {
+            get(id: id, accepting: id == 3, isDamaged: false)
+            #expect(world.image(client, id)?.source == .memory)
+            world.happen(.timePassed, after: 60_000)
+        }
     }
 }

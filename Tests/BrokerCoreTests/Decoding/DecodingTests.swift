@@ -27,11 +27,7 @@ struct DecodingTests {
         return job
     }
 
-    private func plan(width: Int = 10, height: Int = 10) throws -> DecodePlan {
-        let geometry = try #require(PixelGeometry(width: width, height: height))
-        return DecodePlan(
-            header: ImageHeader(format: .png, geometry: geometry), result: geometry, workingBytes: 50, stage: nil)
-    }
+    private let plan = with(decodePlan()) { $0.workingBytes = 50 }
 
     private mutating func run(_ job: JobID) throws {
         #expect(decoding.popQueued() == job)
@@ -68,7 +64,7 @@ struct DecodingTests {
         try run(first)
         try run(second)
         for job in [second, first] {
-            guard case .parked = decoding.headerRead(job, try plan()) else { return complain("not parked") }
+            guard case .parked = decoding.headerRead(job, plan) else { return complain("not parked") }
             #expect(!decoding.expectsHeader(job))
         }
         let admitted = decoding.admitNext(hasRoom: { _ in false }, at: now)
@@ -84,7 +80,7 @@ struct DecodingTests {
         let job = try running()
         let late = now.adding(milliseconds: 20_000)
         #expect(decoding.isOverdue(job, at: late))
-        _ = decoding.headerRead(job, try plan())
+        _ = decoding.headerRead(job, plan)
         #expect(!decoding.isOverdue(job, at: late))
         _ = decoding.admitNext(hasRoom: { _ in true }, at: late)
         #expect(!decoding.isOverdue(job, at: late) && decoding.isOverdue(job, at: late.adding(milliseconds: 20_000)))
@@ -92,7 +88,7 @@ struct DecodingTests {
 
     @Test mutating func `only the planned result is expected`() throws {
         let job = try running()
-        _ = decoding.headerRead(job, try plan())
+        _ = decoding.headerRead(job, plan)
         #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
         _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
         #expect(decoding.expects(DecodeResult(bytes: 400), of: job))
@@ -101,24 +97,18 @@ struct DecodingTests {
 
     /// The result of a vector image may be larger than the image, within the limit of pixels; of any other it may not.
     @Test(arguments: [ImageFormat.svg, .png]) func `a vector image fills the box`(format: ImageFormat) throws {
-        var limits = BrokerLimits()
-        var options = GetOptions()
-        options.variant.width = 48
+        let options = with(GetOptions()) { $0.variant.width = 48 }
         let key = VariantKey(content: try variant().content, form: Form(options, scaleDownLimit: 1 << 20))
         for (most, isRefused) in [(48 * 24, false), (48 * 24 - 1, true)] {
-            limits.maxPixels = most
-            var decoding = Decoding(limits: limits)
+            var decoding = Decoding(limits: with(BrokerLimits()) { $0.maxPixels = most })
             let job = JobID(number: 1)
             if format == .svg { decoding.note(.svg, of: key.content.digest) }
             decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, jobWaiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
             #expect(decoding.start(job, on: worker, known: nil, room: 0, at: now) != nil)
-            let geometry = try #require(PixelGeometry(width: 24, height: 12))
-            let plan = DecodePlan(
-                header: ImageHeader(format: format, geometry: geometry),
-                result: try #require(PixelGeometry(width: 48, height: 24)), workingBytes: 50)
-            switch decoding.headerRead(job, plan) {
+            let filling = with(decodePlan(24, 12, of: format)) { $0.result = PixelGeometry(width: 48, height: 24)! }
+            switch decoding.headerRead(job, filling) {
             case .parked: #expect(format == .svg && !isRefused)
             case .refused(let error): #expect(format == .svg && isRefused && error.code == .tooManyPixels)
             case .wrongPlan: #expect(format == .png)
@@ -134,17 +124,16 @@ struct DecodingTests {
             return complain("not refused, or quarantined")
         }
         #expect(error.code == .decoderCrashed && end.variant == slow)
-        func refusal(of form: Form) -> ErrorCode? {
-            let variant = VariantKey(content: slow.content, form: form)
-            let responsible = end.responsible
-            return decoding.refusal(of: variant, from: responsible, areDecodersBroken: false, at: moment)?.code
+        func refusal(of form: Form, after milliseconds: Int = 0) -> ErrorCode? {
+            decoding.refusal(
+                of: VariantKey(content: slow.content, form: form), from: end.responsible, areDecodersBroken: false,
+                at: Moment(instant: now.adding(milliseconds: milliseconds), unixMs: moment.unixMs))?.code
         }
         #expect(refusal(of: slow.form) == .decoderCrashed)
         #expect(refusal(of: .pixels(Transform(width: 64))) == nil)
-        #expect(!decoding.isPaused(end.responsible, at: moment.instant))
+        #expect(!decoding.isPaused(end.responsible, at: now))
         // For ten minutes.
-        let later = Moment(instant: moment.instant.adding(milliseconds: 600_000), unixMs: moment.unixMs)
-        #expect(decoding.refusal(of: slow, from: nil, areDecodersBroken: false, at: later) == nil)
+        #expect(refusal(of: slow.form, after: 600_000) == nil)
     }
 
     @Test mutating func `a decoding without waiters ends only if it has not begun`() throws {
@@ -171,8 +160,8 @@ struct FamilyTests {
         return world
     }
 
-    private func load(_ path: String, _ content: Int, _ id: Int, for other: ClientID? = nil) throws {
-        try world.download(other ?? client, id: id, path, content: content)
+    private func load(_ path: String, _ content: Int, _ id: Int) throws {
+        try world.download(client, id: id, path, content: content)
     }
 
     private var loaders: [WorkerID] {
@@ -187,10 +176,8 @@ struct FamilyTests {
         // No worker of the plain family is given the job.
         #expect(world.decodes.isEmpty)
         world.readyAll()
-        let job = try #require(world.decodes.keys.first)
-        #expect(world.decodes[job]?.worker == loader)
-        world.decode(job)
-        #expect(world.image(client, 1) != nil)
+        #expect(world.decodes.values.map(\.worker) == [loader])
+        #expect(try world.decoded(client, 1) != nil)
         // The next one finds it warm.
         world.happen(.timePassed, after: 50_000)
         try load("b?", 9, 2)
@@ -198,10 +185,8 @@ struct FamilyTests {
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
         try world.decode()
         #expect(loaders == [loader])
-        world.happen(.timePassed, after: 50_000)
-        #expect(world.workers[loader]?.state == .ready)
-        world.happen(.timePassed, after: 10_001)
-        #expect(world.workers[loader]?.state == .dying)
+        #expect(world.after(50_000).workers[loader]?.state == .ready)
+        #expect(world.after(10_001).workers[loader]?.state == .dying)
         world.endWorker(loader, .ended(.status(0)))
         #expect(loaders.isEmpty)
     }
@@ -218,11 +203,9 @@ struct FamilyTests {
         // From now on it is known.
         world.decode(job)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
-        let next = try #require(world.decodes.keys.first)
-        #expect(world.decodes[next]?.worker == loaders.first)
+        #expect(world.decodes.values.map(\.worker) == loaders)
         // A loader cannot hand over.
-        world.happen(.decodeForeign(try #require(loaders.first), next, .avif))
-        #expect(world.workers[try #require(loaders.first)]?.state == .dying)
+        try world.expectKilled { .decodeForeign($0, $1, .avif) }
     }
 
     @Test func handedOverWithoutWaiters() throws {
@@ -236,24 +219,16 @@ struct FamilyTests {
     /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
     @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
         try load("a", 1, 1)
-        let job = try #require(world.decodes.keys.first)
-        let worker = try #require(world.decodes[job]?.worker)
-        if isHeader {
-            let geometry = try #require(PixelGeometry(width: 3, height: 3))
-            let plan = DecodePlan(
-                header: ImageHeader(format: .heif, geometry: geometry), result: geometry, workingBytes: 0)
-            world.happen(.headerRead(worker, job, plan))
-        } else {
-            world.happen(.decodeForeign(worker, job, .png))
+        try world.expectKilled {
+            isHeader ? .headerRead($0, $1, decodePlan(of: .heif)) : .decodeForeign($0, $1, .png)
         }
-        #expect(world.workers[worker]?.state == .dying)
     }
 
     /// The message names the program and its package.
     @Test mutating func missingFamily() throws {
         (world, client) = Self.world([.avif]).connected()
         try load("a", Self.heif, 1)
-        guard case .error(_, let error)? = world.answer(client, 1) else { throw WireError(.internal, "no error") }
+        let error = try #require(world.failure(client, 1))
         #expect(error.code == .unsupportedFormat)
         #expect(error.message.contains("imgbroker-loader-heif") && error.message.contains("imgworker-heif"))
         #expect(loaders.isEmpty)
@@ -268,8 +243,7 @@ struct FamilyTests {
         try world.decode()
         try load("b", Self.heif, 2)
         #expect(world.error(client, 2) == .unsupportedFormat)
-        world.newLimits = world.state.limits
-        world.newLimits?.families = [.heif]
+        world.newLimits = with(world.state.limits) { $0.families = [.heif] }
         world.happen(.messageReceived(client, .reload(id: 3)))
         #expect(loaders.allSatisfy { world.workers[$0]?.state == .dying })
         // A reload replaces the download workers.
@@ -328,7 +302,6 @@ struct FamilyTests {
 
     /// After a crash, one worker more than the jobs need is kept for a minute: the next user's image finds it warm.
     @Test func aSpareAfterACrash() throws {
-        let other = world.connect(uid: 2000)
         try load("a", Self.heif, 1)
         world.readyAll()
         for _ in 0..<2 {
@@ -342,8 +315,8 @@ struct FamilyTests {
         }
         #expect(world.error(client, 1) == .decoderCrashed)
         world.foreign[9] = .heif
-        try load("b", 9, 2, for: other)
-        #expect(try world.decoded(other, 2) != nil)
+        try world.download(world.stranger, id: 2, "b", content: 9)
+        #expect(try world.decoded(world.stranger, 2) != nil)
         world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
         #expect(loaders.allSatisfy { world.workers[$0]?.state == .dying })
@@ -371,8 +344,7 @@ struct FalseNameTests {
     private func finish(_ job: JobID, width: Int) {
         // As long as is worth a raster on disk.
         world.readHeader(job, width: width, height: width)
-        world.happen(.timePassed, after: 100)
-        world.finishDecode(job)
+        world.after(100).finishDecode(job)
     }
 
     /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is
@@ -392,24 +364,30 @@ struct FalseNameTests {
         return (repeated, running)
     }
 
-    @Test(arguments: [true, false])
-    func `decodings under a false name are for their waiters alone`(endsFirst: Bool) throws {
+    /// The decoding of bytes that are named falsely ends before those that have this name become known, after them, or
+    /// without an image.
+    @Test(arguments: ["first", "last", "failed"])
+    func `decodings under a false name are for their waiters alone`(end: String) throws {
         let (repeated, running) = try loadFalselyNamed()
         finish(repeated, width: 10)
         #expect(world.image(client, 1)?.width == 10)
-        if endsFirst {
+        if end == "first" {
             finish(running, width: 10)
             #expect(world.image(client, 2)?.width == 5)
         }
-        // The bytes that have this name become known from another URL, by an honest worker.
+        // From another URL, by an honest worker.
         load(3, "true", width: 5)
         try world.finishFetch(content: nil, bytes: 70_000)
         world.identify(try #require(world.identifying.keys.first), content: 1)
+        if end == "failed" {
+            world.failDecode(running)
+            #expect(world.error(client, 2) == .decodeFailed)
+        }
         let honest = try #require(world.decodes.keys.first { $0 != running }, "it has joined the other decoding")
         finish(honest, width: 100)
         let image = try #require(world.image(client, 3))
         #expect(image.source == .network && image.originalWidth == 100)
-        if !endsFirst {
+        if end == "last" {
             finish(running, width: 10)
             let other = try #require(world.image(client, 2))
             #expect(other.originalWidth == 10 && other.buffer != image.buffer)
@@ -420,15 +398,4 @@ struct FalseNameTests {
         #expect((world.image(client, 4)?.buffer, world.image(client, 4)?.originalWidth) == (image.buffer, 100))
     }
 
-    @Test func `a decoding under a false name can fail without the bytes that have the name`() throws {
-        let (repeated, running) = try loadFalselyNamed()
-        finish(repeated, width: 10)
-        load(3, "true", width: 5)
-        try world.finishFetch(content: nil, bytes: 70_000)
-        world.identify(try #require(world.identifying.keys.first), content: 1)
-        world.failDecode(running)
-        #expect(world.error(client, 2) == .decodeFailed)
-        finish(try #require(world.decodes.keys.first), width: 100)
-        #expect(world.image(client, 3)?.originalWidth == 100)
-    }
 }

@@ -20,6 +20,15 @@ struct IdentificationTests {
         try world.download(client, id: id, path, content: nil, bytes: bytes)
     }
 
+    /// Ends the worker of an identification, and lets time pass until another one does it, if any.
+    private func replace(_ worker: WorkerID, of job: JobID, _ exit: WorkerExit) {
+        world.endWorker(worker, exit)
+        for _ in 0..<10 where world.identifying[job] == nil {
+            world.readyAll()
+            world.happen(.timePassed, after: 10_000)
+        }
+    }
+
     @Test func `nothing is decoded before the digest is known`() throws {
         try download(1)
         #expect(world.decodes.isEmpty)
@@ -56,11 +65,7 @@ struct IdentificationTests {
         world.readyAll(after: 1000)
         #expect(job == first)
         for _ in 0..<Identification.fatalCrashes {
-            world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
-            for _ in 0..<10 where world.identifying[first] == nil {
-                world.readyAll()
-                world.happen(.timePassed, after: 10_000)
-            }
+            replace(try #require(world.identifying[first]), of: first, .ended(.signal(11)))
         }
         #expect(world.error(client, 1) == .decoderCrashed && world.state.reservedBytes == 0)
     }
@@ -83,16 +88,13 @@ struct IdentificationTests {
     @Test func `an identification that takes too long costs its worker`() throws {
         try download(1)
         let worker = try #require(job.flatMap { world.identifying[$0] })
-        world.happen(.timePassed, after: BrokerLimits().decodeDeadlineMs + 1)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(BrokerLimits().decodeDeadlineMs + 1).workers[worker]?.state == .dying)
     }
 
     @Test func `a digest that was not asked for costs the worker`() throws {
         try download(1)
         world.identify(try #require(job), content: 1)
-        let (decode, order) = try #require(world.decodes.first)
-        world.happen(.identified(order.worker, decode, digest: StrictWorld.digest(2)))
-        #expect(world.workers[order.worker]?.state == .dying)
+        try world.expectKilled { .identified($0, $1, digest: StrictWorld.digest(2)) }
     }
 
     @Test func `a text that is no digest costs the worker, and another one identifies the bytes`() throws {
@@ -100,11 +102,7 @@ struct IdentificationTests {
         let (first, worker) = try #require(world.identifying.first)
         world.happen(.identified(worker, first, digest: String(repeating: "g", count: 64)))
         #expect(world.workers[worker]?.state == .dying)
-        world.endWorker(worker, .ended(.signal(9)))
-        for _ in 0..<10 where world.identifying[first] == nil {
-            world.readyAll()
-            world.happen(.timePassed, after: 10_000)
-        }
+        replace(worker, of: first, .ended(.signal(9)))
         world.identify(first, content: 1)
         #expect(try world.decoded(client, 1)?.source == .network)
     }
@@ -128,10 +126,9 @@ struct IdentificationTests {
 
     @Test func `another user who joins does not wait for the first one's turn`() throws {
         let queued = try queueFive()
-        let other = world.connect(uid: 2000)
-        world.get(other, id: 1, "5")
-        let (first, second) = (try next(), try next())
-        #expect([first, second].contains(queued[4]))
+        world.get(world.stranger, id: 1, "5")
+        let next = [try next(), try next()]
+        #expect(next.contains(queued[4]))
     }
 
     @Test func `who joins raises the priority, until it leaves`() throws {
@@ -233,10 +230,7 @@ struct DiscardTests {
         let key = try #require(world.state.disk[lookup]?.keys.last)
         world.endWorker(fetch, .ended(.signal(31)))
         #expect(world.discarded == [StrictWorld.digest(1)])
-        let record = OriginalRecord(
-            key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
-            response: world.response())
-        world.happen(.foundOriginal(cache, lookup, record))
+        world.happen(.foundOriginal(cache, lookup, world.original(1, key: key.word, url: key.url.text)))
         #expect(world.decodes.isEmpty)
         world.readyAll()
         let asked = world.diskJobs.filter { if case .find = $0.value.kind { $0.key != lookup } else { false } }
@@ -277,8 +271,7 @@ struct DiscardTests {
         try world.lookUp(client, id: 2, "2", content: 2, asRaster: true) { $0.variant.width = 5 }
         #expect(world.image(client, 2)?.source == .disk)
         try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
-        let decode = world.decodes.keys.first
-        if let decode { world.decode(decode) }
+        world.decodeAll()
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))
         world.endWorker(try world.worker(.cache), .ended(.signal(31)))
@@ -354,10 +347,8 @@ extension IdentificationTests {
         try download(1)
         let job = try #require(self.job)
         let worker = try #require(world.identifying[job])
-        let size = try #require(PixelGeometry(width: 10, height: 10))
-        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
-        world.happen(
-            .identified(worker, job, digest: StrictWorld.digest(1), early: EarlyResult(plan, DecodeResult(bytes: 399))))
+        let early = EarlyResult(decodePlan(), DecodeResult(bytes: 399))
+        world.happen(.identified(worker, job, digest: StrictWorld.digest(1), early: early))
         #expect(world.workers[worker]?.state == .dying)
     }
 
@@ -402,30 +393,33 @@ struct SmallBodyTests {
     private var (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
 
     /// Loads an image, up to its identification.
-    private func download(_ id: Int, bytes: Int) throws {
-        try world.download(client, id: id, "\(id)", content: nil, bytes: bytes)
+    private func download(_ id: Int, bytes: Int, of other: ClientID? = nil) throws {
+        try world.download(other ?? client, id: id, "\(id)", content: nil, bytes: bytes)
+    }
+
+    /// Ends the first identification.
+    private func identify(_ content: Int, earlyWidth: Int? = nil) throws {
+        world.identify(try #require(world.identifying.keys.first), content: content, earlyWidth: earlyWidth)
     }
 
     /// Keeps both workers busy with large images.
     private func occupyWorkers() throws {
         for id in 1...2 {
             try download(id, bytes: 1 << 20)
-            world.identify(try #require(world.identifying.keys.first), content: id)
+            try identify(id)
         }
         #expect(Set(world.decodes.values.map(\.worker)).count == 2)
     }
 
     @Test func `a small image takes the spare while large ones are decoded, one at a time`() throws {
         try occupyWorkers()
-        try download(3, bytes: 1000)
-        try download(4, bytes: 1000)
-        let spare = try #require(world.identifying.values.first)
-        #expect(world.identifying.count == 1)
-        #expect(!world.decodes.values.contains { $0.worker == spare })
-        world.identify(try #require(world.identifying.keys.first), content: 3, earlyWidth: 8)
-        #expect(world.image(client, 3) != nil)
-        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 8)
-        #expect(world.image(client, 4) != nil)
+        for id in 3...4 { try download(id, bytes: 1000) }
+        for id in 3...4 {
+            #expect(world.identifying.count == 1)
+            #expect(Set(world.decodes.values.map(\.worker)).isDisjoint(with: world.identifying.values))
+            try identify(id, earlyWidth: 8)
+            #expect(world.image(client, id) != nil)
+        }
     }
 
     @Test func `a large image does not take the spare`() throws {
@@ -434,7 +428,7 @@ struct SmallBodyTests {
         #expect(world.identifying.isEmpty)
         // Nor does one whose small file has many pixels: it is decoded when a worker is free.
         try download(4, bytes: 1000)
-        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 5000)
+        try identify(4, earlyWidth: 5000)
         #expect(world.decodes.count == 2)
         world.decodeAll()
         #expect(world.decodes.count + world.identifying.count == 2)
@@ -444,9 +438,8 @@ struct SmallBodyTests {
         // 300 × 300 pixels take 360,000 bytes: more than the least room, and less than 16 times a body of 30,000 bytes.
         for (id, bytes, fits) in [(1, 30_000, true), (2, 1000, false)] {
             try download(id, bytes: bytes)
-            let job = try #require(world.identifying.keys.first)
             #expect(world.state.reservedBytes == bytes + (fits ? 16 * bytes : 256 << 10))
-            world.identify(job, content: id, earlyWidth: 300)
+            try identify(id, earlyWidth: 300)
             #expect((world.answers[client]?[id] != nil) == fits && world.decodes.isEmpty == fits)
         }
         #expect(BrokerLimits().earlyResultBytes(ofBody: 64 << 10) == 1 << 20)
@@ -461,8 +454,7 @@ struct SmallBodyTests {
 
     @Test func `users take turns at the workers whatever the sizes`() throws {
         try occupyWorkers()
-        let other = world.connect(uid: 2000)
-        try world.download(other, id: 1, "large", content: nil, bytes: 1 << 20)
+        try download(100, bytes: 1 << 20, of: world.stranger)
         let large = try #require(world.state.downloads.active.keys.max())
         for id in 3..<23 { try download(id, bytes: 1000) }
         // Of the small ones, the spare has one, and a worker gets another at most before the large one's turn.
@@ -485,22 +477,47 @@ struct BriefJobTests {
     /// The identifications in the order in which their worker does them.
     private var jobs: [JobID] { world.identifying.keys.sorted() }
 
+    /// Ends the identification that its worker does, of an image that is small enough to be decoded with it.
+    private func identify(_ content: Int) throws {
+        world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+    }
+
+    /// Ends identifications until there are none, and expects that each is done by itself. Returns them.
+    private func identifyAlone(content first: Int) throws -> [JobID] {
+        var alone: [JobID] = []
+        while let job = jobs.first {
+            #expect(world.identifying.count == 1)
+            #expect(world.early[job]?.job != nil, "the image is still decoded in the same job")
+            try identify(first + alone.count)
+            alone.append(job)
+        }
+        return alone
+    }
+
+    /// Has images identified, and cancels their requests. Returns the worker that has them.
+    private func downloadCancelled(_ ids: ClosedRange<Int>) throws -> WorkerID {
+        try download(ids)
+        let worker = try worker
+        for id in ids { world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id))) }
+        return worker
+    }
+
     @Test func `a worker is given eight, and another for each that has ended`() throws {
         try download(1...20)
         #expect(world.identifying.count == BrokerLimits().briefJobs)
         let worker = try worker
         #expect(world.identifying.values.allSatisfy { $0 == worker })
-        for content in 1...20 { world.identify(try #require(jobs.first), content: content, earlyWidth: 8) }
+        for content in 1...20 { try identify(content) }
         for id in 1...20 { #expect(world.image(client, id) != nil) }
     }
 
     @Test func `another user's image does not wait behind them`() throws {
         try download(1...20)
-        try download(30...30, of: world.connect(uid: 2000))
+        try download(30...30, of: world.stranger)
         // It is still the first user's turn; then the worker gets no more until the other's had one.
         for content in 1...BrokerLimits().briefJobs + 1 {
             #expect(world.identifying.count == min(BrokerLimits().briefJobs, BrokerLimits().briefJobs + 2 - content))
-            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+            try identify(content)
         }
         let other = try #require(world.state.downloads.active.keys.max())
         #expect(world.identifying.keys.contains(other) && world.identifying.count == 1)
@@ -511,7 +528,7 @@ struct BriefJobTests {
         try download(3...3, bytes: 1 << 20)
         try download(4...5)
         #expect(world.identifying.count == 2)
-        for content in 1...2 { world.identify(try #require(jobs.first), content: content, earlyWidth: 8) }
+        for content in 1...2 { try identify(content) }
         #expect(world.identifying.count == 1)
     }
 
@@ -519,14 +536,7 @@ struct BriefJobTests {
         try download(1...4)
         let jobs = jobs
         world.replaceWorker(try worker, .ended(.signal(11)))
-        var alone: [JobID] = []
-        while let job = world.identifying.keys.first {
-            #expect(world.identifying.count == 1)
-            #expect(world.early[job]?.job != nil, "the image is still decoded in the same job")
-            alone.append(job)
-            world.identify(job, content: alone.count, earlyWidth: 8)
-        }
-        #expect(alone.sorted() == jobs)
+        #expect(try identifyAlone(content: 1).sorted() == jobs)
         for id in 1...4 { #expect(world.image(client, id) != nil) }
     }
 
@@ -539,7 +549,7 @@ struct BriefJobTests {
             if jobs.contains(poison), jobs.count > 1 || job == poison {
                 world.endWorker(try worker, .ended(.signal(11)))
             } else {
-                world.identify(job, content: job.number, earlyWidth: 8)
+                try identify(job.number)
             }
             world.happen(.timePassed, after: 1000)
         }
@@ -551,10 +561,7 @@ struct BriefJobTests {
         for round in 0..<12 {
             try download(10 * round...10 * round + 1)
             world.replaceWorker(try worker, .ended(.signal(11)))
-            while let job = world.identifying.keys.first {
-                #expect(world.identifying.count == 1)
-                world.identify(job, content: 1000 + job.number, earlyWidth: 8)
-            }
+            #expect(try identifyAlone(content: 1000 + 10 * round).count == 2)
             world.readyAll(after: 10)
         }
         #expect(!world.areDecodersBroken)
@@ -562,11 +569,7 @@ struct BriefJobTests {
 
     @Test func `cancelled ones are to blame for a death at once`() throws {
         for round in 0..<10 {
-            try download(10 * round + 1...10 * round + 2)
-            let worker = try worker
-            for id in 10 * round + 1...10 * round + 2 {
-                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
-            }
+            let worker = try downloadCancelled(10 * round + 1...10 * round + 2)
             world.replaceWorker(worker, .ended(.signal(11)), after: 1000)
             if world.isPaused() { return }
         }
@@ -575,20 +578,17 @@ struct BriefJobTests {
 
     @Test func `those done again do not go before other users`() throws {
         try download(1...4)
-        try download(30...30, of: world.connect(uid: 2000))
+        try download(30...30, of: world.stranger)
         let other = try #require(world.state.downloads.active.keys.max())
         world.replaceWorker(try worker, .ended(.signal(11)))
-        for content in 1...2 where world.identifying[other] == nil {
-            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
-        }
+        for content in 1...2 where world.identifying[other] == nil { try identify(content) }
         #expect(world.identifying[other] != nil)
     }
 
     @Test func `a slow one does not hold up the others for long`() throws {
         try download(1...3)
         let (slow, worker) = (jobs, try worker)
-        world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(BrokerLimits().briefDeadlineMs + 1).workers[worker]?.state == .dying)
         world.replaceWorker(worker, .ended(.signal(9)))
         #expect(world.identifying.count == 1, "each by itself")
         #expect(slow.contains(try #require(jobs.first)))
@@ -598,22 +598,16 @@ struct BriefJobTests {
         try download(1...3)
         let worker = try worker
         for content in 1...3 {
-            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs * 3 / 4)
-            #expect(world.workers[worker]?.state == .ready)
-            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+            #expect(world.after(BrokerLimits().briefDeadlineMs * 3 / 4).workers[worker]?.state == .ready)
+            try identify(content)
         }
         for id in 1...3 { #expect(world.image(client, id) != nil) }
     }
 
     @Test func `slow ones count neither against the pool nor against their origin, cancelled or not`() throws {
         for round in 0..<14 {
-            try download(10 * round + 1...10 * round + 2)
-            let worker = try worker
-            for id in 10 * round + 1...10 * round + 2 {
-                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
-            }
-            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs)
-            #expect(world.workers[worker]?.state == .dying)
+            let worker = try downloadCancelled(10 * round + 1...10 * round + 2)
+            #expect(world.after(BrokerLimits().briefDeadlineMs).workers[worker]?.state == .dying)
             world.replaceWorker(worker, .ended(.signal(9)), after: 20)
         }
         #expect(!world.areDecodersBroken && !world.isPaused())
@@ -623,11 +617,10 @@ struct BriefJobTests {
     @Test func `a slow one by itself goes on, and gets no others behind it`() throws {
         try download(1...1)
         let worker = try worker
-        world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)
-        #expect(world.workers[worker]?.state == .ready)
+        #expect(world.after(BrokerLimits().briefDeadlineMs + 1).workers[worker]?.state == .ready)
         try download(2...2)
         #expect(world.identifying.count == 1)
-        world.identify(try #require(jobs.first), content: 1, earlyWidth: 8)
+        try identify(1)
         #expect(world.identifying.count == 1)
     }
 }

@@ -27,53 +27,46 @@ struct DiskTierTests {
         world.clock = world.clock.adding(milliseconds: 1)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .network && world.diskJobs.count == 2)
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         #expect(world.state.memory.heldBytes == 100)
     }
 
-    @Test func `a memory hit stays one for a user who has own originals on disk`() throws {
+    /// What has left the memory during the lookup is read from disk.
+    @Test(arguments: [true, false])
+    func `a memory hit stays one for a user who has own originals on disk`(staysInMemory: Bool) throws {
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
-        let (first, second) = (world.connect(), world.connect(uid: 2000))
-        try world.download(first, id: 1, "a", content: 1)
-        try world.decode()
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
-        // The second user may have an own original; memory has the rest.
-        world.get(second, id: 1, "a")
+        world.load(client, id: 1, "a", content: 1)
+        world.answerDisk(content: 1)
+        // Another user may have an own original; memory has the rest.
+        world.get(world.stranger, id: 1, "a")
         guard case .find(_, let keys)? = world.diskJobs[try #require(world.lookups.first)]?.kind else {
             return complain("no lookup")
         }
         #expect(keys.count == 1)
+        if !staysInMemory { clearMemory() }
         try world.answerLookup(content: nil)
-        #expect(world.image(second, 1)?.source == .memory)
+        if !staysInMemory {
+            try world.answerLookup(content: 1)
+            return #expect(world.decodes.count == 1 && world.fetches.isEmpty)
+        }
+        #expect(world.image(world.stranger, 1)?.source == .memory)
         #expect(world.state.report[.memoryHits] == 1 && world.state.report[.diskHits] == 0)
-        #expect(world.getImage(second, id: 2, "a")?.source == .memory)
+        #expect(world.getImage(world.stranger, id: 2, "a")?.source == .memory)
         #expect(world.diskJobs.isEmpty)
     }
 
-    @Test func `what has left the memory during such a lookup is read from disk`() throws {
-        world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
-        let (first, second) = (world.connect(isAdmin: true), world.connect(uid: 2000))
-        try world.lookUp(first, id: 1, "a", content: 1)
-        try world.decode()
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
-        world.get(second, id: 1, "a")
-        world.ask(first, id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
-        try world.answerLookup(content: nil)
-        try world.answerLookup(content: 1)
-        #expect(world.decodes.count == 1 && world.fetches.isEmpty)
-    }
+    private func clearMemory() { world.ask(world.admin, id: 1, .clear(id: 1, tier: .memory, olderThanSeconds: nil)) }
 
     @Test func `a reload that brings no image keeps the good one on disk`() throws {
-        func saved() -> [BufferID] {
-            world.diskJobs.values.compactMap { if case .save(let buffer, .some) = $0.kind { buffer } else { nil } }
+        func saved() -> Int {
+            world.diskJobs.values.count { if case .save(_, .some) = $0.kind { true } else { false } }
         }
-        for isGood in [false, true] {
-            let id = isGood ? 2 : 1
+        for (id, isGood) in [(1, false), (2, true)] {
             try world.download(client, id: id, "a", content: id) { ($0.cache, $0.retryFailed) = (.reload, true) }
-            #expect(saved().isEmpty)
+            #expect(saved() == 0)
             let decode = try world.readHeader()
             if isGood { world.finishDecode(decode) } else { world.failDecode(decode, .truncated) }
-            #expect(saved().count == (isGood ? 1 : 0))
+            #expect(saved() == (isGood ? 1 : 0))
             // Nothing is removed from disk.
             #expect(!world.diskJobs.values.contains { $0.kind == .forget })
         }
@@ -91,12 +84,10 @@ struct DiskTierTests {
     }
 
     @Test func `an original from disk is decoded without a download`() throws {
-        let (first, second) = (world.connect(), world.connect())
-        world.get(first, id: 1, "a")
-        world.get(second, id: 1, "a")
+        for id in 1...2 { world.get(client, id: id, "a") }
         #expect(world.diskJobs.count == 1)
         try world.answerLookup(content: 1)
-        #expect(try world.decoded(first, 1)?.source == .disk)
+        #expect(try world.decoded(client, 1)?.source == .disk)
         #expect((world.state.report[.diskHits], world.state.report[.coalesced]) == (1, 1))
         #expect(world.state.report[.downloads] == 0 && world.diskJobs.isEmpty)
     }
@@ -111,8 +102,7 @@ struct DiskTierTests {
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.source == .disk)
         // Later requests find it in memory.
-        world.get(client, id: 3, "b")
-        world.confirm(try #require(world.fetches.keys.first))
+        try world.confirm(client, id: 3, "b")
         #expect(world.image(client, 3)?.source == .memory && world.state.report[.diskHits] == 2)
     }
 
@@ -125,7 +115,7 @@ struct DiskTierTests {
             try world.answerLookup(content: id == 1 ? 1 : nil)
             if id == 2 { try world.finishFetch(content: 2) }
             #expect(try world.decoded(client, id)?.source == (id == 1 ? .disk : .network))
-            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+            world.answerDisk()
         }
     }
 
@@ -211,8 +201,7 @@ struct DiskTierTests {
         world.readyAll()
         world.get(client, id: 2, "b")
         #expect(world.diskJobs.count == 1)
-        world.happen(.timePassed, after: 5000)
-        #expect(world.fetches.count == 2)
+        #expect(world.after(5000).fetches.count == 2)
         // The late result has no waiters.
         try world.answerLookup(content: nil)
         // Requests do not wait for a cache process that fails repeatedly.
@@ -243,9 +232,8 @@ struct DiskTierTests {
     }
 
     @Test func `the result of a lookup is ignored once its original was removed or loaded anew`() throws {
-        let (first, second) = (world.connect(), world.connect())
-        world.get(first, id: 1, "a")
-        try world.remove(second, id: 1, "a")
+        world.get(client, id: 1, "a")
+        try world.remove(client, id: 9, "a")
         // The lookup is abandoned; its waiter is served by a download.
         #expect(world.fetches.count == 1)
         let late = try #require(world.lookups.first)
@@ -253,20 +241,18 @@ struct DiskTierTests {
         #expect(world.state.memory.entries == 0)
         world.failFetch(try #require(world.fetches.keys.first))
 
-        world.get(first, id: 2, "b") { $0.representation = .original }
-        try world.download(second, id: 2, "b", content: 2) { ($0.representation, $0.cache) = (.original, .reload) }
+        world.get(client, id: 2, "b") { $0.representation = .original }
+        try world.download(client, id: 3, "b", content: 2) { ($0.representation, $0.cache) = (.original, .reload) }
         try world.answerLookup(content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
-        #expect(world.image(first, 2)?.buffer == world.image(second, 2)?.buffer)
+        #expect(world.image(client, 2)?.buffer == world.image(client, 3)?.buffer)
     }
 
     @Test func `a query without an answer of the disk tier is answered, and its id is taken until then`() throws {
-        for id in 1...3 { try world.query(client, id: id, "a") }
-        try world.query(client, id: 1, "a")
+        for id in [1, 2, 3, 1] { try world.query(client, id: id, "a") }
         guard case .error(nil, let error)? = world.lastReplies(to: client).first else { return complain("no error") }
         #expect(error.code == .badRequest)
-        world.happen(.timePassed, after: 5000)
-        #expect(world.lastReplies(to: client).count { if case .queried = $0 { true } else { false } } == 3)
+        #expect(world.after(5000).lastReplies(to: client).count { if case .queried = $0 { true } else { false } } == 3)
         // After three timeouts in a row the process is killed.
         #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
     }
@@ -325,20 +311,18 @@ struct DiskTierTests {
     }
 
     @Test func `key texts differ when requests do`() throws {
-        let cookie = [HeaderField(name: "cookie", value: "x")]
+        let (accept, cookie) = (HeaderField(name: "accept", value: "x"), HeaderField(name: "cookie", value: "x"))
+        let credentials = Credentials(username: "u", password: "p")
         let keys = [
-            try originalKey(uid: 1), try originalKey(uid: 1) { $0.headers = [HeaderField(name: "accept", value: "x")] },
-            try originalKey(uid: 1) { $0.headers = cookie }, try originalKey(uid: 2) { $0.headers = cookie },
-            try originalKey(uid: 2) {
-                ($0.headers, $0.credentials) = (cookie, Credentials(username: "u", password: "p"))
-            },
+            try originalKey(uid: 1), try originalKey(uid: 1) { $0.headers = [accept] },
+            try originalKey(uid: 1) { $0.headers = [cookie] }, try originalKey(uid: 2) { $0.headers = [cookie] },
+            try originalKey(uid: 2) { ($0.headers, $0.credentials) = ([cookie], credentials) },
         ]
         #expect(Set(keys.map(\.word)).count == 5)
         // Entries on disk are found by these (docs/cache-format.md).
         #expect(keys[0].word == "9324e0c7fd747bfb8cc9cca733330712b9302d6dc4300f0564f63ceb05d50704")
         let full = try originalKey(uid: 7) {
-            ($0.cacheKey, $0.headers) = ("k", [HeaderField(name: "accept", value: "x")])
-            ($0.credentials, $0.cookies) = (Credentials(username: "u", password: "p"), true)
+            ($0.cacheKey, $0.headers, $0.credentials, $0.cookies) = ("k", [accept], credentials, true)
             $0.allowInvalidCertificates = true
         }
         #expect(full.word == "d342ea9a35f6e11df187197eb4312b2ca89a0c3ce876b0000b2a5000ada16bcf")
@@ -396,35 +380,32 @@ struct KnownOriginalsTests {
         world.get(client, id: 1, "a")
         let lookup = try #require(world.lookups.first)
         let keys = try #require(world.state.disk[lookup]?.keys)
-        let second = Self.world()
+        let (second, other) = Self.world().connected()
         second.happen(.originalsKnown(hashes: [try hash(try #require(keys.last))], isComplete: true))
-        let other = second.connect()
         second.get(other, id: 1, "a")
         #expect(second.lookups.count == 1 && second.fetches.isEmpty)
     }
 
     @Test func `what was given to the disk tier is looked for`() throws {
         world.happen(.originalsKnown(hashes: [], isComplete: true))
-        world.load(client, id: 1, "a", content: 1)
-        #expect(world.image(client, 1)?.source == .network)
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
-        world.ask(world.connect(isAdmin: true), id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
+        #expect(world.load(client, id: 1, "a", content: 1)?.source == .network)
+        world.answerDisk(content: 1)
+        world.ask(world.admin, id: 2, .clear(id: 2, tier: .memory, olderThanSeconds: nil))
         world.get(client, id: 3, "a")
         #expect(world.lookups.count == 1 && world.fetches.isEmpty)
     }
 
     @Test func `a user's own original is not looked for where none can be`() throws {
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
-        let second = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
         let lookup = try #require(world.lookups.first)
         let shared = try #require(world.state.disk[lookup]?.keys.last)
         world.answerDiskJob(lookup, content: 1)
         try world.decode()
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        world.answerDisk(content: 1)
         world.happen(.originalsKnown(hashes: [try hash(shared)], isComplete: true))
-        world.get(second, id: 1, "a")
-        #expect(world.lookups.isEmpty && world.image(second, 1)?.source == .memory)
+        world.get(world.stranger, id: 1, "a")
+        #expect(world.lookups.isEmpty && world.image(world.stranger, 1)?.source == .memory)
     }
 
     @Test func `the next cache process has not said yet what it has`() throws {
@@ -447,16 +428,15 @@ struct CacheProcessTests {
     }
 
     @Test func `an unconfined cache process is refused like any worker`() throws {
-        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
-            let world = StrictWorld.starting { $0.usesDisk = true }
+        for (sandbox, isAllowed) in [
+            (nil, false), (SandboxReport(seccomp: true), false), (SandboxReport(landlock: 3), false), (nil, true),
+        ] as [(SandboxReport?, Bool)] {
+            let world = StrictWorld.starting { ($0.usesDisk, $0.allowsUnsandboxed) = (true, isAllowed) }
             let worker = try world.worker(.cache)
             world.happen(.workerReady(worker, sandbox))
-            #expect(world.workers[worker]?.state == .dying)
-            #expect(!world.state.canLookUp || world.state.supervision.available(.cache) == nil)
+            #expect((world.workers[worker]?.state == .dying) == !isAllowed)
+            #expect((world.state.supervision.available(.cache) != nil) == isAllowed)
         }
-        let allowed = StrictWorld.starting { ($0.usesDisk, $0.allowsUnsandboxed) = (true, true) }
-        allowed.happen(.workerReady(try allowed.worker(.cache), nil))
-        #expect(allowed.state.supervision.available(.cache) != nil)
     }
 
     @Test func `the figures show the weakest of all kinds`() throws {
@@ -471,8 +451,7 @@ struct CacheProcessTests {
         world.readyAll()
         for _ in 0..<50 {
             let worker = try world.worker(.cache)
-            world.happen(.timePassed, after: 1000)
-            world.endWorker(worker, .ended(.status(0)))
+            world.after(1000).endWorker(worker, .ended(.status(0)))
             #expect(warnings(world.lastActions).isEmpty)
             #expect(try world.worker(.cache) != worker)
             world.readyAll()
@@ -496,8 +475,7 @@ struct CacheProcessTests {
         world.happen(.diskReported(trouble))
         #expect(warnings(world.lastActions).count == 1)
         for _ in 0..<3 {
-            world.happen(.timePassed, after: 1000)
-            world.replaceWorker(try world.worker(.cache), .ended(.status(0)))
+            world.after(1000).replaceWorker(try world.worker(.cache), .ended(.status(0)))
             world.happen(.diskReported(trouble))
             #expect(warnings(world.lastActions).isEmpty)
         }
@@ -515,10 +493,7 @@ struct DiskMachineTests {
     private var tier = Self.tier()
 
     private static func tier(_ change: (inout BrokerLimits) -> Void = { _ in }) -> DiskTier {
-        var limits = BrokerLimits()
-        limits.usesDisk = true
-        change(&limits)
-        var tier = DiskTier(limits: limits)
+        var tier = DiskTier(limits: with(with(BrokerLimits()) { $0.usesDisk = true }, change))
         _ = tier.reported(DiskReport(state: .on))
         return tier
     }
@@ -559,31 +534,15 @@ struct DiskMachineTests {
         // A process that exits saves nothing more; other requests are of no size.
         tier.beginSaving(BufferID(number: 2), bytes: 100, as: nil, job: job)
         #expect(!tier.maySave(1) && tier.brokenInvariant() == nil)
-        guard case .save? = tier.lost(job, ownMaking: true) else { return complain("not lost") }
+        guard case .save(BufferID(number: 2), _, _)? = tier.lost(job, ownMaking: true) else {
+            return complain("not lost")
+        }
         _ = tier.enqueue(.discard(digests: []), as: job)
         #expect(tier.startNext()?.job == job && tier.maySave(100) && tier.brokenInvariant() == nil)
         guard case .discard? = tier.answered(job) else { return complain("not discarded") }
         #expect(tier.maySave(100) && tier.isIdle && tier.brokenInvariant() == nil)
         _ = tier.reported(DiskReport(state: .locked))
         #expect(!tier.maySave(1))
-    }
-
-    @Test mutating func `a request that kills two processes is dropped`() throws {
-        let query = DiskRequest.query(
-            nil, keys: [try originalKey()],
-            DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil))
-        #expect(tier.enqueue(query, as: job) == nil)
-        for death in 1...2 {
-            #expect(tier.startNext()?.job == job)
-            tier.processExited()
-            let loss = tier.lost(job, ownMaking: true)
-            tier.forgetCrashes()
-            switch (death, loss) {
-            case (1, nil), (2, .query?): break
-            default: complain("death \(death) led to \(String(describing: loss))")
-            }
-        }
-        #expect(tier.isIdle)
     }
 
     @Test
@@ -599,13 +558,6 @@ struct DiskMachineTests {
             tier.processExited()
             guard tier.lost(job, ownMaking: true) == nil else { return complain("not asked again") }
             tier.forgetCrashes()
-        }
-    }
-
-    @Test mutating func `a buffer that is being saved is released with its process`() throws {
-        tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)
-        guard case .save(BufferID(number: 5), _, _)? = tier.lost(job, ownMaking: false) else {
-            return complain("still held")
         }
     }
 

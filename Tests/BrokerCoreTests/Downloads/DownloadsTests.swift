@@ -12,16 +12,14 @@ struct DownloadsTests {
     private let worker = WorkerID(number: 1)
     private let job = JobID(number: 1)
 
-    private func downloads(_ change: (inout BrokerLimits) -> Void = { _ in }) -> Downloads {
-        var limits = BrokerLimits()
-        change(&limits)
-        return Downloads(limits: limits, seed: 1)
+    private func downloads(seed: UInt64 = 1, _ change: (inout BrokerLimits) -> Void = { _ in }) -> Downloads {
+        Downloads(limits: with(BrokerLimits(), change), seed: seed)
     }
 
     /// A download that one request waits for.
-    private func download(_ path: String = "a", for waiter: Int = 1) throws -> Download {
+    private func download(_ path: String = "a") throws -> Download {
         let key = try originalKey(path)
-        return Download(DownloadKey(original: key, isForced: false), url: key.url, waiter: jobWaiter(waiter))
+        return Download(DownloadKey(original: key, isForced: false), url: key.url, waiter: jobWaiter(1))
     }
 
     /// Queues a download of "a" as `job`, and starts it.
@@ -45,7 +43,7 @@ struct DownloadsTests {
 
     @Test func `a retry waits for its delay, which follows from the seed`() throws {
         func delay(seed: UInt64) throws -> Instant? {
-            var downloads = Downloads(limits: BrokerLimits(), seed: seed)
+            var downloads = downloads(seed: seed)
             try start(&downloads)
             let error = WireError(.connectFailed, "Refused.")
             let outcomes = downloads.failed(job, error, received: 0, at: now) ?? []
@@ -92,23 +90,6 @@ struct DownloadsTests {
         #expect(startAll() == 0)
         #expect(downloads.brokenInvariant() == nil)
     }
-
-    @Test func `silence is blamed on an origin once, and only after its patience`() throws {
-        var downloads = downloads { ($0.patienceMs, $0.transfersPerOrigin) = (1000, 12) }
-        for number in 1...10 {
-            let job = JobID(number: number)
-            _ = downloads.enqueue(try download("\(number)", for: number), newJob: { job }, at: now)
-            guard let next = downloads.popQueued() else { break }
-            _ = downloads.start(next, on: worker, at: now)
-            downloads.blameSilence(of: next, WireError(.timeout, "Silent."), at: now.adding(milliseconds: 999))
-        }
-        #expect(downloads.delay(of: "http://origin.test", for: 1000, until: now, at: now) == nil)
-        let late = now.adding(milliseconds: 1000)
-        for number in 1...6 {
-            for _ in 0..<2 { downloads.blameSilence(of: JobID(number: number), WireError(.timeout, ""), at: late) }
-        }
-        #expect(downloads.delay(of: "http://origin.test", for: 1000, until: late, at: late) != nil)
-    }
 }
 
 /// Users' shares of the running transfers, and silent transfers that give way to others.
@@ -130,25 +111,23 @@ struct TransferShareTests {
 
     private func failures(_ client: ClientID) -> Int { world.answers[client]?.count ?? 0 }
 
+    /// Fails a transfer, without another attempt.
+    private func fail(_ job: JobID?) throws { world.failFetch(try #require(job), .tooLarge) }
+
     // MARK: Shares
 
-    @Test func `one client's transfers leave some for other users`() {
+    @Test(arguments: [(nil, 66, 51, false), ("a.test", 9, 4, true)] as [(String?, Int, Int, Bool)])
+    func `one client's transfers leave some for other users, and from an origin one`(
+        host: String?, most: Int, started: Int, hasOthers: Bool
+    ) {
         let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
-        get(greedy, 1...66)
-        #expect(world.fetches.count == 51)
-        get(other, 1...1)
-        #expect(fetch(other, 1) != nil && world.state.downloads.queued == 15)
-    }
-
-    @Test func `one client's transfers from an origin leave one for other users`() {
-        let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
-        get(greedy, 1...9, of: "a.test")
-        #expect(world.fetches.count == 4)
-        get(other, 1...1, of: "a.test")
-        #expect(fetch(other, 1) != nil)
-        // It delays no other job of its user.
-        get(greedy, 10...10)
-        #expect(fetch(greedy, 10) != nil)
+        get(greedy, 1...most, of: host)
+        #expect(world.fetches.count == started)
+        get(other, 1...1, of: host)
+        #expect(fetch(other, 1) != nil && world.state.downloads.queued == most - started)
+        // A full origin delays no other job of its user.
+        get(greedy, 100...100)
+        #expect((fetch(greedy, 100) != nil) == hasOthers)
     }
 
     @Test(arguments: [1, 40]) func `another user's download waits for one transfer to end`(connections: Int) throws {
@@ -157,8 +136,7 @@ struct TransferShareTests {
         #expect(world.fetches.count == 64)
         let other = world.connect(uid: 2)
         get(other, 1...1)
-        world.failFetch(try #require(world.fetches.keys.min()), .tooLarge)
-        world.failFetch(try #require(world.fetches.keys.min()), .tooLarge)
+        for _ in 0..<2 { try fail(world.fetches.keys.min()) }
         #expect(fetch(other, 1) != nil)
     }
 
@@ -180,9 +158,9 @@ struct TransferShareTests {
         try fill(other, 1)
         get(other, 2...2)
         #expect(fetch(other, 2) == nil)
-        world.failFetch(try #require(fetch(holder, 1)), .tooLarge)
+        try fail(fetch(holder, 1))
         #expect(fetch(holder, 2) != nil && fetch(other, 2) == nil)
-        world.failFetch(try #require(fetch(other, 1)), .tooLarge)
+        try fail(fetch(other, 1))
         #expect(fetch(other, 2) != nil)
     }
 
@@ -214,8 +192,7 @@ struct TransferShareTests {
         get(holder, 1...64)
         // Jobs of the same user are no reason.
         get(holder, 65...65)
-        world.happen(.timePassed, after: 30_000)
-        world.respond(try #require(fetch(holder, 1)), validator: nil)
+        world.after(30_000).respond(try #require(fetch(holder, 1)), validator: nil)
         get(other, 1...1)
         world.happen(.timePassed, after: 29_999)
         #expect(failures(holder) == 0 && fetch(other, 1) == nil)
@@ -254,21 +231,19 @@ struct TransferShareTests {
     }
 
     @Test func `another user's request for a transfer that gives way is not lost`() throws {
-        let (holder, other, third) = (
-            world.connect(uid: 1, isAdmin: true), world.connect(uid: 2), world.connect(uid: 3)
-        )
+        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
         get(holder, 1...6, of: "a.test")
-        world.get(third, id: 1, "\(holder)-1", of: "a.test") {
+        world.get(world.stranger, id: 1, "\(holder)-1", of: "a.test") {
             ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
         }
         get(other, 1...1, of: "a.test")
         world.happen(.timePassed, after: 60_000)
         // The third user's request is one more that waits.
-        #expect(failures(holder) == 2 && failures(third) == 0)
+        #expect(failures(holder) == 2 && failures(world.stranger) == 0)
         #expect(world.error(holder, 1) == .timeout && world.error(holder, 2) == .timeout)
         #expect(fetch(other, 1) != nil)
         world.finishFetch(try #require(fetch(holder, 1)), content: 1)
-        #expect(failures(third) == 0 && world.decodes.count == 1)
+        #expect(failures(world.stranger) == 0 && world.decodes.count == 1)
     }
 }
 
@@ -299,16 +274,29 @@ struct PatienceTests {
     private func held() -> Int { world.state.report[.held] }
     private func isAnswered(_ id: Int) -> Bool { world.answers[client]?[id] != nil }
 
+    /// Requests images.
+    private func get(_ ids: ClosedRange<Int>, _ change: (inout GetOptions) -> Void = { _ in }) {
+        for id in ids { world.get(client, id: id, "\(id)", change) }
+    }
+
+    /// Lets a second pass, in which the origin asked not to be contacted, and serves everything then.
+    private func serveAfterWait() {
+        world.happen(.timePassed, after: 1000)
+        serveAll()
+    }
+
+    private func expectImages(_ ids: ClosedRange<Int>, at location: SourceLocation = #_sourceLocation) {
+        #expect(ids.allSatisfy { world.image(client, $0) != nil }, sourceLocation: location)
+    }
+
     @Test func `requests wait until the origin may be asked, then it is asked gently`() throws {
-        for id in 1...40 { world.get(client, id: id, "\(id)") }
+        get(1...40)
         try refuse()
-        while !world.fetches.isEmpty { serve(try #require(world.fetches.keys.min())) }
+        serveAll()
         let before = (1...40).count(where: isAnswered)
         #expect((1...39).contains(before) && held() == 40 - before)
-        world.happen(.timePassed, after: 999)
-        #expect(world.fetches.isEmpty)
-        world.happen(.timePassed, after: 1)
-        #expect(world.fetches.count == 1)
+        #expect(world.after(999).fetches.isEmpty)
+        #expect(world.after(1).fetches.count == 1)
         var most = 0
         while !world.fetches.isEmpty {
             let running = world.fetches.keys.sorted()
@@ -334,7 +322,7 @@ struct PatienceTests {
         #expect(!isAnswered(2) && !isAnswered(4))
         world.happen(.timePassed, after: 1)
         serveAll()
-        #expect(world.image(client, 2) != nil && world.image(client, 4) != nil)
+        for id in [2, 4] { #expect(world.image(client, id) != nil) }
     }
 
     @Test func `those behind a request whose time does not last are not forgotten`() throws {
@@ -365,7 +353,7 @@ struct PatienceTests {
     }
 
     @Test func `queued requests whose time does not last fail as soon as the origin asks`() throws {
-        for id in 1...40 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 10_000 } }
+        get(1...40) { $0.totalTimeoutMs = 10_000 }
         try refuse(retryAfterMs: 10_000)
         #expect(world.error(client, 1) == .httpStatus)
         serveAll()
@@ -374,27 +362,23 @@ struct PatienceTests {
     }
 
     @Test func `an origin that asks again is waited for again`() throws {
-        for id in 1...3 { world.get(client, id: id, "\(id)") }
-        try refuse()
+        get(1...3)
         while world.fetches.count > 0 { try refuse() }
         for _ in 0..<5 {
-            world.happen(.timePassed, after: 1000)
-            #expect(world.fetches.count == 1)
+            #expect(world.after(1000).fetches.count == 1)
             try refuse()
             #expect(world.fetches.isEmpty && held() == 3)
         }
-        world.happen(.timePassed, after: 1000)
-        serveAll()
-        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+        serveAfterWait()
+        expectImages(1...3)
     }
 
     @Test func `a later answer prolongs the wait`() throws {
-        for id in 1...2 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 4000 } }
+        get(1...2) { $0.totalTimeoutMs = 4000 }
         try refuse()
         try refuse(retryAfterMs: 5000)
         #expect(world.error(client, 2) == .httpStatus)
-        world.happen(.timePassed, after: 1000)
-        #expect(world.fetches.isEmpty)
+        #expect(world.after(1000).fetches.isEmpty)
     }
 
     @Test func `the stale original is served in place of the wait`() throws {
@@ -411,7 +395,7 @@ struct PatienceTests {
     }
 
     @Test func `released downloads that are cancelled let the next ones go`() throws {
-        for id in 1...9 { world.get(client, id: id, "\(id)") }
+        get(1...9)
         while world.fetches.count > 0 { try refuse() }
         world.happen(.timePassed, after: 1000)
         for _ in 1...8 {
@@ -445,11 +429,10 @@ struct PatienceTests {
     @Test func `another user's requests do not wait`() throws {
         world.get(client, id: 1, "a")
         try refuse()
-        let stranger = world.connect(uid: 1001)
-        world.get(stranger, id: 2, "b")
+        world.get(world.stranger, id: 2, "b")
         #expect(world.fetches.count == 1)
         serveAll()
-        #expect(world.image(stranger, 2) != nil)
+        #expect(world.image(world.stranger, 2) != nil)
     }
 
     @Test func `a target of redirects is waited for, not the origin that redirects`() throws {
@@ -461,10 +444,9 @@ struct PatienceTests {
         world.get(client, id: 3, "c", of: "other.test")
         #expect(world.fetches.count == 1 && held() == 2)
         serveAll()
-        world.happen(.timePassed, after: 1000)
-        #expect(world.fetches.count == 1)
+        #expect(world.after(1000).fetches.count == 1)
         serveAll()
-        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+        expectImages(1...3)
     }
 
     @Test func `an origin that redirects and its target may both ask for patience`() throws {
@@ -473,23 +455,22 @@ struct PatienceTests {
         try refuse(retryAfterMs: 2000)
         world.get(client, id: 2, "b")
         try refuse()
-        world.happen(.timePassed, after: 1000)
-        serveAll()
-        world.happen(.timePassed, after: 1000)
-        #expect(world.fetches.count == 1)
+        serveAfterWait()
+        #expect(world.after(1000).fetches.count == 1)
         try redirect()
         serveAll()
-        for id in 3...9 { world.get(client, id: id, "\(id)") }
+        get(3...9)
         serveAll()
-        #expect(held() == 0 && (1...9).allSatisfy { world.image(client, $0) != nil })
+        expectImages(1...9)
+        #expect(held() == 0)
     }
 
     @Test func `the worker that asks a held origin may die`() throws {
-        for id in 1...3 { world.get(client, id: id, "\(id)") }
+        get(1...3)
         while world.fetches.count > 0 { try refuse() }
         world.happen(.timePassed, after: 1000)
         world.replaceWorker(try #require(world.fetches.first?.value.worker), .ended(.signal(9)), after: 1000)
         serveAll()
-        #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+        expectImages(1...3)
     }
 }

@@ -32,26 +32,29 @@ struct RecentFailuresTests {
 
     init() throws { key = try originalKey("http://a/1") }
 
-    /// Notes a failure of the original, of any form of it.
+    /// Notes a failure of the original, of any form of it. Returns whether it is listed.
     private mutating func note(_ error: WireError, lifetime: Int? = nil, mayLengthen: Bool = true) -> Bool {
         list.note(error, key: key, form: .original, url: "", lifetime: lifetime, mayLengthen: mayLengthen, at: start)
+    }
+
+    /// Notes a failure, and returns for how long it is listed from then on.
+    private mutating func retryAfter(_ error: WireError, lifetime: Int, mayLengthen: Bool = true) -> Int? {
+        _ = note(error, lifetime: lifetime, mayLengthen: mayLengthen)
+        return refusal()?.retryAfterMs
     }
 
     private func refusal(_ form: Form = .original) -> WireError? { list.refusal(of: key, form: form, at: start) }
 
     private static let missing = WireError(.httpStatus, "", httpStatus: 404)
 
-    @Test func `a failure holds for as long as its class says`() throws {
+    @Test mutating func `a failure holds for as long as its class says`() throws {
         for (error, seconds) in Self.lifetimes {
-            var list = RecentFailures()
-            let isListed = list.note(error, key: key, form: .original, url: "u", lifetime: nil, at: start)
-            #expect(isListed == (seconds > 0), "\(error)")
-            let refusal = list.refusal(of: key, form: .original, at: start)
-            #expect(refusal?.retryAfterMs == (seconds > 0 ? seconds * 1000 : nil), "\(error)")
+            list = RecentFailures()
+            #expect(note(error) == (seconds > 0), "\(error)")
+            #expect(refusal()?.retryAfterMs == (seconds > 0 ? seconds * 1000 : nil), "\(error)")
             let end = start.adding(milliseconds: seconds * 1000)
             #expect(list.refusal(of: key, form: .original, at: end) == nil)
-            #expect(list.count(at: end) == 0)
-            #expect(list.entries(at: end).isEmpty)
+            #expect(list.count(at: end) == 0 && list.entries(at: end).isEmpty)
         }
     }
 
@@ -59,10 +62,8 @@ struct RecentFailuresTests {
         let error = WireError(.httpStatus, "Not there.", httpStatus: 404)
         _ = list.note(error, key: key, form: .original, url: "http://a/1", lifetime: nil, at: start)
         let refusal = try #require(list.refusal(of: key, form: thumbnail, at: start.adding(milliseconds: 18_500)))
-        #expect(refusal.code == .recentlyFailed)
-        #expect(refusal.cause == .httpStatus)
-        #expect(refusal.httpStatus == 404)
-        #expect(refusal.retryAfterMs == 41_500)
+        #expect((refusal.code, refusal.cause) == (.recentlyFailed, .httpStatus))
+        #expect((refusal.httpStatus, refusal.retryAfterMs) == (404, 41_500))
         #expect(refusal.message == "This has failed before and is not tried again for 42 s: Not there.")
         #expect(list.refusal(of: try originalKey("http://a/2"), form: thumbnail, at: start) == nil)
         let last = list.refusal(of: key, form: thumbnail, at: Instant(nanoseconds: start.nanoseconds + 59_999_999_999))
@@ -70,37 +71,24 @@ struct RecentFailuresTests {
     }
 
     @Test mutating func `the response's lifetime is preferred to the class's, up to an hour`() throws {
-        func isListed(_ error: WireError = Self.missing, lifetime: Int?) -> Bool { note(error, lifetime: lifetime) }
-        #expect(isListed(lifetime: 5))
-        #expect(refusal()?.retryAfterMs == 5000)
-        #expect(isListed(lifetime: .max))
-        #expect(refusal()?.retryAfterMs == 3_600_000)
+        #expect(retryAfter(Self.missing, lifetime: 5) == 5000)
+        #expect(retryAfter(Self.missing, lifetime: .max) == 3_600_000)
         // Server errors are never recorded, even with a lifetime.
-        #expect(!isListed(WireError(.httpStatus, "", httpStatus: 500), lifetime: 100))
+        #expect(note(WireError(.httpStatus, "", httpStatus: 500), lifetime: 100) == false)
         #expect(list.count(at: start) == 1)
-        #expect(!isListed(lifetime: 0))
+        #expect(note(Self.missing, lifetime: 0) == false)
         #expect(list.count(at: start) == 0)
-    }
-
-    @Test mutating func `a lifetime that may not lengthen the time may shorten it`() throws {
-        func retryAfter(lifetime: Int) -> Int? {
-            _ = note(Self.missing, lifetime: lifetime, mayLengthen: false)
-            return refusal()?.retryAfterMs
+        // Where it may not lengthen the time, it may shorten it.
+        for (lifetime, milliseconds) in [(3600, 60_000), (5, 5000), (0, nil)] as [(Int, Int?)] {
+            #expect(retryAfter(Self.missing, lifetime: lifetime, mayLengthen: false) == milliseconds)
         }
-        #expect(retryAfter(lifetime: 3600) == 60_000)
-        #expect(retryAfter(lifetime: 5) == 5000)
-        #expect(retryAfter(lifetime: 0) == nil)
     }
 
     @Test mutating func `a body that is no image is not remembered for longer than usual`() throws {
-        func retryAfter(_ code: ErrorCode, lifetime: Int) -> Int? {
-            _ = note(WireError(code, ""), lifetime: lifetime)
-            return refusal()?.retryAfterMs
-        }
-        #expect(retryAfter(.truncated, lifetime: 3600) == 10_000)
-        #expect(retryAfter(.decodeFailed, lifetime: 3600) == 600_000)
-        #expect(retryAfter(.decodeFailed, lifetime: 5) == 5000)
-        #expect(retryAfter(.tooLarge, lifetime: 0) == nil)
+        #expect(retryAfter(WireError(.truncated, ""), lifetime: 3600) == 10_000)
+        #expect(retryAfter(WireError(.decodeFailed, ""), lifetime: 3600) == 600_000)
+        #expect(retryAfter(WireError(.decodeFailed, ""), lifetime: 5) == 5000)
+        #expect(retryAfter(WireError(.tooLarge, ""), lifetime: 0) == nil)
     }
 
     @Test mutating func `a failure of other bytes does not count where the bytes are known`() throws {
@@ -133,8 +121,7 @@ struct RecentFailuresTests {
             _ = list.note(error, key: key, form: .original, url: key.url.text, lifetime: nil, at: start)
         }
         #expect(list.entries(at: start).map(\.url) == ["a", "b", "c", "d"].map { "http://a/\($0)" })
-        #expect(list.clear(url: "http://a/b") == 1)
-        #expect(list.clear(url: "http://a/b") == 0)
+        for count in [1, 0] { #expect(list.clear(url: "http://a/b") == count) }
         #expect(list.refusal(of: try originalKey("http://a/b"), form: .original, at: start) == nil)
         list.removeExpired(at: start.adding(milliseconds: 30_000))
         #expect(list.clear(url: nil) == 1)
@@ -145,8 +132,8 @@ struct RecentFailuresTests {
         var list = RecentFailures(capacity: 3)
         var urls: [String] { list.entries(at: start).map(\.url) }
         func note(_ url: String, _ lifetime: Int) throws -> Bool {
-            let error = WireError(.httpStatus, "", httpStatus: 404)
-            return list.note(error, key: try originalKey(url), form: .original, url: url, lifetime: lifetime, at: start)
+            list.note(
+                Self.missing, key: try originalKey(url), form: .original, url: url, lifetime: lifetime, at: start)
         }
         for (url, lifetime) in [("http://a/1", 20), ("http://a/2", 10), ("http://a/3", 30)] {
             #expect(try note(url, lifetime))
@@ -178,8 +165,7 @@ struct RecentFailuresTests {
                 model = [:]
             default:
                 let seconds = Int.random(in: 0...60, using: &random)
-                let error = WireError(.httpStatus, "", httpStatus: 404)
-                _ = list.note(error, key: key, form: .original, url: url, lifetime: seconds, at: now)
+                _ = list.note(Self.missing, key: key, form: .original, url: url, lifetime: seconds, at: now)
                 model[url] = seconds > 0 ? now.adding(milliseconds: seconds * 1000) : nil
             }
             let expected = model.filter { $0.value > now }
@@ -200,11 +186,8 @@ struct BlameTests {
 
     private func fail(status: Int? = nil, retryAfterMs: Int? = nil) throws {
         let job = try #require(world.fetches.keys.first)
-        if let status {
-            world.failFetch(job, status: status, retryAfterMs: retryAfterMs)
-        } else {
-            world.failFetch(job)
-        }
+        guard let status else { return world.failFetch(job) }
+        world.failFetch(job, status: status, retryAfterMs: retryAfterMs)
     }
 
     @Test func `a Retry-After of the target holds the target, not the origin that redirected there`() throws {
@@ -259,11 +242,15 @@ struct HostTableTests {
     }
 
     /// Opens the breaker of `host`.
-    private mutating func breakHost() { for _ in 0..<5 { table.failed(host, refused, at: at(0)) } }
+    private mutating func breakHost(at now: Int = 0) { for _ in 0..<5 { table.failed(host, refused, at: at(now)) } }
+
+    private mutating func answer(_ status: Int, retryAfterMs: Int? = nil, at now: Int = 0) {
+        table.answered(host, status: status, retryAfterMs: retryAfterMs, at: at(now))
+    }
 
     @Test mutating func `five failures in a row open the breaker, and any answer between them counts anew`() {
         for _ in 0..<4 { table.failed(host, refused, at: at(0)) }
-        table.answered(host, status: 500, retryAfterMs: nil, at: at(0))
+        answer(500)
         #expect(table.count == 0)
         for _ in 0..<2 { table.failed(host, refused, at: at(0)) }
         for _ in 0..<2 { table.failed(host, WireError(.timeout, ""), at: at(0)) }
@@ -290,9 +277,8 @@ struct HostTableTests {
         // An inconclusive probe.
         table.failed(host, WireError(.tlsFailed, ""), at: at(60_000))
         expect(nil, table.admit(host, at: at(60_000)))
-        table.answered(host, status: 404, retryAfterMs: nil, at: at(60_000))
-        expect(nil, table.admit(host, at: at(60_000)))
-        expect(nil, table.admit(host, at: at(60_000)))
+        answer(404, at: 60_000)
+        for _ in 0..<2 { expect(nil, table.admit(host, at: at(60_000))) }
         #expect(table.count == 0)
     }
 
@@ -308,8 +294,8 @@ struct HostTableTests {
             table.failed(host, refused, at: at(now))
         }
         #expect(waits == [5000, 10_000, 20_000, 40_000, 60_000, 60_000])
-        table.answered(host, status: 200, retryAfterMs: nil, at: at(now))
-        for _ in 0..<5 { table.failed(host, refused, at: at(now)) }
+        answer(200, at: now)
+        breakHost(at: now)
         expect(5000, table.refusal(of: host, at: at(now)))
     }
 
@@ -325,38 +311,38 @@ struct HostTableTests {
         func ends(_ end: Int?, at now: Int, location: SourceLocation = #_sourceLocation) {
             #expect(table.holdEnd(of: host, at: at(now)) == end.map(at), sourceLocation: location)
         }
-        table.answered(host, status: 503, retryAfterMs: nil, at: at(0))
-        table.answered(host, status: 500, retryAfterMs: 5000, at: at(0))
+        answer(503)
+        answer(500, retryAfterMs: 5000)
         ends(nil, at: 0)
-        table.answered(host, status: 503, retryAfterMs: 3000, at: at(0))
+        answer(503, retryAfterMs: 3000)
         // Transfers that began earlier finish later.
-        table.answered(host, status: 429, retryAfterMs: 1, at: at(0))
-        table.answered(host, status: 200, retryAfterMs: nil, at: at(500))
+        answer(429, retryAfterMs: 1)
+        answer(200, at: 500)
         ends(3000, at: 500)
         // No failure is of the breaker's kind.
         expect(nil, table.refusal(of: host, at: at(500)))
         ends(nil, at: 3000)
-        table.answered(host, status: 429, retryAfterMs: 0, at: at(3000))
+        answer(429, retryAfterMs: 0, at: 3000)
         ends(4000, at: 3000)
-        table.answered(host, status: 429, retryAfterMs: .max, at: at(3000))
+        answer(429, retryAfterMs: .max, at: 3000)
         ends(603_000, at: 3000)
     }
 
     @Test mutating func `an origin that asked for patience gets one transfer, and one more with each answer`() {
         #expect(table.mostTransfers(of: host, at: at(0)) == nil)
-        table.answered(host, status: 429, retryAfterMs: 1000, at: at(0))
+        answer(429, retryAfterMs: 1000)
         #expect(table.mostTransfers(of: host, at: at(999)) == 0)
         #expect(table.mostTransfers(of: host, at: at(1000)) == 1)
         // An answer that came in the meantime was asked for before.
-        table.answered(host, status: 200, retryAfterMs: nil, at: at(999))
+        answer(200, at: 999)
         #expect(table.mostTransfers(of: host, at: at(1000)) == 1)
-        for status in [200, 304, 404, 301] { table.answered(host, status: status, retryAfterMs: nil, at: at(1000)) }
+        for status in [200, 304, 404, 301] { answer(status, at: 1000) }
         #expect(table.mostTransfers(of: host, at: at(1000)) == 4)
-        table.answered(host, status: 503, retryAfterMs: 1000, at: at(1000))
+        answer(503, retryAfterMs: 1000, at: 1000)
         #expect(table.mostTransfers(of: host, at: at(2000)) == 1)
         for _ in 1..<HostTable.mostGentle {
             #expect(table.mostTransfers(of: host, at: at(2000)) != nil)
-            table.answered(host, status: 200, retryAfterMs: nil, at: at(2000))
+            answer(200, at: 2000)
         }
         #expect(table.mostTransfers(of: host, at: at(2000)) == nil && table.count == 0)
     }
@@ -413,10 +399,8 @@ struct RetryPolicyTests {
     @Test func `the number of retries is limited`() {
         let error = WireError(.connectFailed, "")
         for limit in 0...3 {
-            let attempts = (1...5).filter {
-                RetryPolicy.mayRetry(error, receivedBytes: 0, attempt: $0, limit: limit)
-            }
-            #expect(attempts.count == limit)
+            let most = (1...5).count { RetryPolicy.mayRetry(error, receivedBytes: 0, attempt: $0, limit: limit) }
+            #expect(most == limit)
         }
     }
 
@@ -440,17 +424,16 @@ struct CompromisedBodyTests {
 
     /// Begins a download that has received 500 bytes, which can be continued.
     private func begin(_ id: Int, _ path: String) throws -> (job: JobID, worker: WorkerID) {
-        let before = Set(world.fetches.keys)
         world.get(client, id: id, path)
-        let job = try #require(world.fetches.keys.first { !before.contains($0) })
+        let (job, fetch) = try #require(world.fetches.first { $0.value.order.url.hasSuffix("/\(path)") })
         world.respond(job)
         world.progress(job, received: 500, expected: 1000)
-        return (job, try #require(world.fetches[job]).worker)
+        return (job, fetch.worker)
     }
 
     @Test func `the number of bytes that a worker reports is bounded before it is added to those of its user`() throws {
         for id in 1...3 {
-            let (job, _) = try begin(id, "/\(id)")
+            let (job, _) = try begin(id, "\(id)")
             world.progress(job, received: .max, expected: .max)
             world.cutFetch(job, received: .max)
         }

@@ -23,45 +23,57 @@ struct FileTests {
         world.decodeAll()
     }
 
-    @Test func `a file is read once for all, and shared between users`() {
+    private let file = StrictWorld.identity(5)
+
+    /// Requests the usual file, and returns its image after all work.
+    private func load(
+        _ id: Int, content: Int = 1, _ change: (inout GetOptions) -> Void = { _ in }
+    ) -> ImageReply? {
+        world.getFile(client, id: id, file, change)
+        work(content: content)
+        return world.image(client, id)
+    }
+
+    /// Has two users request the usual file.
+    private func getTwice() -> (ClientID, ClientID) {
         let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
-        world.getFile(one, id: 1, StrictWorld.identity(5))
-        world.getFile(two, id: 1, StrictWorld.identity(5))
+        for client in [one, two] { world.getFile(client, id: 1, file) }
+        return (one, two)
+    }
+
+    @Test func `a file is read once for all, and shared between users`() throws {
+        let (one, two) = getTwice()
         #expect(world.reading.count == 1)
         work()
         #expect(world.image(one, 1)?.source == .file && world.image(two, 1)?.url == nil)
-        world.getFile(two, id: 2, StrictWorld.identity(5))
-        #expect(world.image(two, 2)?.source == .memory)
-        #expect(world.image(two, 2)?.stale == false && world.image(two, 2)?.expires == nil)
+        world.getFile(two, id: 2, file)
+        let image = try #require(world.image(two, 2))
+        #expect(image.source == .memory && !image.stale && image.expires == nil)
         let report = world.state.report
         #expect(report[.fileLoads] == 1 && report[.coalesced] == 1 && report[.memoryHits] == 1)
         #expect(world.files.isEmpty)
     }
 
     @Test func `an unchanged local file has a slot from its first answer on`() {
-        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
-        world.greet(one)
-        world.getFile(one, id: 1, StrictWorld.identity(5))
-        world.getFile(two, id: 1, StrictWorld.identity(5))
+        let other = world.connect(uid: 2)
+        world.greet(client)
+        for client in [client, other] { world.getFile(client, id: 1, file) }
         work()
-        #expect(world.image(one, 1)?.slot.map(world.isValid) == true)
+        let slot = world.image(client, 1)?.slot
+        #expect(slot.map(world.isValid) == true)
         // Without the validity page there is none.
-        #expect(world.image(two, 1)?.slot == nil)
-        world.getFile(one, id: 2, StrictWorld.identity(5))
-        #expect(world.image(one, 2)?.slot == world.image(one, 1)?.slot)
+        #expect(world.image(other, 1)?.slot == nil)
+        #expect(load(2)?.slot == slot)
         // Removing it is visible on the page.
-        let slot = world.image(one, 2)?.slot
-        world.getFile(one, id: 3, StrictWorld.identity(5)) { $0.cache = .reload }
-        work(content: 2)
-        #expect(slot.map(world.isValid) == false && world.image(one, 3)?.slot == nil)
+        #expect(load(3, content: 2) { $0.cache = .reload }?.slot == nil && slot.map(world.isValid) == false)
     }
 
     @Test mutating func `files whose changes a client might not see have no slot`() {
         (world, client) = Self.world().connected(uid: 1)
         world.greet(client)
-        world.getFile(client, id: 1, StrictWorld.identity(5), isLocal: false)
+        world.getFile(client, id: 1, file, isLocal: false)
         work()
-        world.getFile(client, id: 2, StrictWorld.identity(5), isLocal: false)
+        world.getFile(client, id: 2, file, isLocal: false)
         world.getFile(client, id: 3, StrictWorld.identity(6), isRecent: true)
         work()
         world.getFile(client, id: 4, StrictWorld.identity(7)) { $0.cache = .noStore }
@@ -74,14 +86,9 @@ struct FileTests {
 
     @Test mutating func `the bytes of a file leave the memory, where its images need the room`() {
         (world, client) = Self.world { $0.usesDisk = false }.connected()
-        world.getFile(client, id: 1, StrictWorld.identity(5))
-        work()
-        #expect(world.image(client, 1) != nil && world.state.memory.entries == 1)
+        #expect(load(1) != nil && world.state.memory.entries == 1)
         // Another size is made of the file that comes with its request.
-        world.getFile(client, id: 2, StrictWorld.identity(5)) { $0.variant.width = 5 }
-        #expect(world.reading.count == 1)
-        work()
-        #expect(world.image(client, 2)?.source == .file && world.state.memory.entries == 2)
+        #expect(load(2) { $0.variant.width = 5 }?.source == .file && world.state.memory.entries == 2)
     }
 
     @Test func `a large file is decoded without a digest of its bytes`() {
@@ -107,31 +114,25 @@ struct FileTests {
 
     /// Within the precision of the kernel's clock, a second change would leave the times as they are.
     @Test func `a file changed just now is neither kept nor shared`() {
-        world.getFile(client, id: 1, StrictWorld.identity(5), isRecent: true)
-        world.getFile(client, id: 2, StrictWorld.identity(5), isRecent: true)
+        world.getFile(client, id: 1, file, isRecent: true)
+        world.getFile(client, id: 2, file, isRecent: true)
         #expect(world.reading.count == 2)
         work()
-        world.getFile(client, id: 3, StrictWorld.identity(5), isRecent: true) { $0.cache = .onlyIfCached }
+        world.getFile(client, id: 3, file, isRecent: true) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 3) == .notCached)
-        world.getFile(client, id: 4, StrictWorld.identity(5))
+        world.getFile(client, id: 4, file)
         #expect(world.reading.count == 1)
     }
 
-    @Test func `reload reads again, only-if-cached never`() {
-        world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.cache = .onlyIfCached }
+    @Test func `reload reads again and replaces what was made before, only-if-cached never reads`() {
+        world.getFile(client, id: 1, file) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 1) == .notCached)
-        world.getFile(client, id: 2, StrictWorld.identity(5))
-        work()
-        world.getFile(client, id: 3, StrictWorld.identity(5)) { $0.cache = .reload }
-        #expect(world.reading.count == 1)
-        work()
-        #expect(world.image(client, 3)?.source == .file)
+        let (first, second) = (load(2), load(3, content: 2) { $0.cache = .reload })
+        #expect(second?.source == .file && second?.buffer != first?.buffer && world.state.report[.decodes] == 2)
     }
 
     @Test func `a cancelled request gives its file up, others go on with the read`() {
-        let (one, two) = (world.connect(), world.connect())
-        world.getFile(one, id: 1, StrictWorld.identity(5))
-        world.getFile(two, id: 1, StrictWorld.identity(5))
+        let (one, two) = getTwice()
         world.happen(.messageReceived(one, .cancel(id: 2, request: 1)))
         #expect(world.error(one, 1) == .cancelled)
         // The first one's descriptor is still being read.
@@ -141,20 +142,15 @@ struct FileTests {
     }
 
     @Test func `a read without waiters is given up, and can be asked for again`() {
-        world.getFile(client, id: 1, StrictWorld.identity(5))
+        world.getFile(client, id: 1, file)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.files.isEmpty && world.reading.isEmpty)
         #expect(world.state.report[.reservedBytes] == 0)
-        world.getFile(client, id: 3, StrictWorld.identity(5))
-        #expect(world.reading.count == 1)
-        work()
-        #expect(world.image(client, 3) != nil && world.state.report[.reservedBytes] == 0)
+        #expect(load(3) != nil && world.state.report[.reservedBytes] == 0)
     }
 
     @Test func `a failed read fails its own request, the others read by their own descriptors`() {
-        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
-        world.getFile(one, id: 1, StrictWorld.identity(5))
-        world.getFile(two, id: 1, StrictWorld.identity(5))
+        let (one, two) = getTwice()
         world.failRead(world.reading.keys.first!, .unreadable("EINVAL"))
         #expect(world.error(one, 1) == .badRequest)
         #expect(world.reading.values.first?.file == FileID(number: 3001))
@@ -163,7 +159,7 @@ struct FileTests {
     }
 
     @Test func `a read that fails now is tried again until the time is up`() {
-        world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.totalTimeoutMs = 2500 }
+        world.getFile(client, id: 1, file) { $0.totalTimeoutMs = 2500 }
         for _ in 0..<3 {
             world.failRead(world.reading.keys.first!, .failed("EIO"))
             #expect(world.reading.isEmpty)
@@ -176,10 +172,8 @@ struct FileTests {
         world.getFile(client, id: 1, FileID(number: 1)) { $0.totalTimeoutMs = 500 }
         world.files.insert(FileID(number: 2))
         world.happen(.fileRequested(client, .query(GetRequest(id: 2, file: LocalFile())), FileID(number: 2)))
-        world.happen(.timePassed, after: 500)
-        #expect(world.error(client, 1) == .timeout)
-        world.happen(.timePassed, after: 60_000)
-        #expect(world.files.isEmpty && world.state.clients.pendingWeight == 0)
+        #expect(world.after(500).error(client, 1) == .timeout)
+        #expect(world.after(60_000).files.isEmpty && world.state.clients.pendingWeight == 0)
     }
 
     @Test mutating func `files wait for memory, and too large ones are refused`() {
@@ -199,19 +193,14 @@ struct FileTests {
         world = Self.world { $0.memoryBytes = 10_000 }
         let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
         world.getFile(one, id: 1, StrictWorld.identity(1, size: 9_000))
-        world.happen(.timePassed, after: 20_000)
-        #expect(world.reading.count == 1)
+        #expect(world.after(20_000).reading.count == 1)
         // Not to those of the same user, which are slow for the same reason.
         world.getFile(one, id: 2, StrictWorld.identity(3, size: 2_000))
-        world.happen(.timePassed, after: 20_000)
-        #expect(world.reading.values.map(\.identity.inode) == [1])
+        #expect(world.after(20_000).reading.values.map(\.identity.inode) == [1])
         world.getFile(two, id: 1, StrictWorld.identity(2, size: 2_000))
         #expect(world.reading.count == 1)
-        world.happen(.timePassed, after: 10_000)
-        #expect(world.error(one, 1) == .timeout)
-        #expect(
-            world.reading.values.contains { $0.identity.inode == 2 }
-                || world.reading.values.contains { $0.identity.inode == 3 })
+        #expect(world.after(10_000).error(one, 1) == .timeout)
+        #expect(world.reading.values.contains { [2, 3].contains($0.identity.inode) })
         work()
         work()
         #expect(world.image(two, 1) != nil && world.files.isEmpty)
@@ -224,21 +213,12 @@ struct FileTests {
         #expect(world.reading.count == 2)
     }
 
-    @Test func `reload replaces what was made before`() {
-        world.getFile(client, id: 1, StrictWorld.identity(5))
-        work()
-        let first = world.image(client, 1)?.buffer
-        world.getFile(client, id: 2, StrictWorld.identity(5)) { $0.cache = .reload }
-        work(content: 2)
-        #expect(world.image(client, 2)?.buffer != first && world.state.report[.decodes] == 2)
-    }
-
     @Test func `each user hears the name that it has given`() {
         let clients = [world.connect(uid: 1), world.connect(uid: 2)]
         for client in clients { world.happen(.messageReceived(client, .subscribe(id: 9, events: [.finished]))) }
         for client in clients {
             world.getFile(client, id: 1, FileID(number: client.number), name: "of \(client.number)")
-            world.examine(FileID(number: client.number), StrictWorld.identity(5))
+            world.examine(FileID(number: client.number), file)
         }
         work()
         for client in clients {
@@ -260,35 +240,33 @@ struct FileTests {
 
     @Test mutating func `only the identity of a file goes to disk, with its rasters`() throws {
         (world, client) = StrictWorld.withDisk { $0.workers = 2 }.connected()
-        let identity = StrictWorld.identity(5)
-        world.getFile(client, id: 1, identity) { $0.variant.width = 5 }
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        world.getFile(client, id: 1, file) { $0.variant.width = 5 }
+        world.answerDisk()
         for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
         let decode = try world.readHeader()
         world.clock = world.clock.adding(milliseconds: 100)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .file)
-        let digest = OriginalKey(GetRequest(id: 0, url: identity.url), uid: 1).fileDigest.hexadecimal
+        let digest = OriginalKey(GetRequest(id: 0, url: file.url), uid: 1).fileDigest.hexadecimal
         #expect(world.savedRasters.map(\.original) == [digest] && world.diskJobs.count == 2)
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        world.answerDisk(content: 1)
 
-        world.happen(.messageReceived(client, .release(buffers: [world.image(client, 1)!.buffer!])))
-        let admin = world.connect(uid: 0, isAdmin: true)
-        world.happen(.messageReceived(admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
-        world.getFile(client, id: 2, identity) { $0.variant.width = 5 }
+        try world.releaseImage(client, 1)
+        world.happen(.messageReceived(world.admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
+        world.getFile(client, id: 2, file) { $0.variant.width = 5 }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1, asRaster: true) }
         #expect(world.image(client, 2)?.source == .disk)
         // Another form needs the file.
-        world.getFile(client, id: 3, identity) { $0.variant.width = 6 }
+        world.getFile(client, id: 3, file) { $0.variant.width = 6 }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         #expect(world.reading.count == 1)
     }
 
     @Test mutating func `what is for memory only stays off the disk`() throws {
         (world, client) = StrictWorld.withDisk { $0.workers = 2 }.connected()
-        world.getFile(client, id: 1, StrictWorld.identity(5)) { ($0.variant.width, $0.storage) = (5, .memory) }
+        world.getFile(client, id: 1, file) { ($0.variant.width, $0.storage) = (5, .memory) }
         world.get(client, id: 2, "a") { ($0.variant.width, $0.storage) = (5, .memory) }
-        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 2) }
         for job in world.decodes.keys.sorted() { world.readHeader(job) }
@@ -299,14 +277,12 @@ struct FileTests {
     }
 
     @Test func `query and remove find a file by its identity`() {
-        let identity = StrictWorld.identity(5)
-        world.getFile(client, id: 1, identity)
-        work()
+        #expect(load(1) != nil)
         func ask(_ message: ClientMessage) -> Reply? {
-            let file = FileID(number: 9)
-            world.files.insert(file)
-            world.happen(.fileRequested(client, message, file))
-            world.examine(file, identity)
+            let asked = FileID(number: 9)
+            world.files.insert(asked)
+            world.happen(.fileRequested(client, message, asked))
+            world.examine(asked, file)
             return world.lastReplies(to: client).first
         }
         guard case .queried(2, let status)? = ask(.query(GetRequest(id: 2, file: LocalFile()))) else {
@@ -315,7 +291,7 @@ struct FileTests {
         #expect(status.memory && !status.disk && status.fresh)
         #expect(ask(.removeFile(id: 3, file: LocalFile())) == .removed(id: 3, count: 1))
         #expect(world.files.isEmpty)
-        world.getFile(client, id: 4, identity) { $0.cache = .onlyIfCached }
+        world.getFile(client, id: 4, file) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 4) == .notCached)
     }
 
@@ -323,7 +299,7 @@ struct FileTests {
         world.getFile(client, id: 1, FileID(number: 1))
         world.lose(FileID(number: 1))
         #expect(world.error(client, 1) == .transferFailed)
-        world.getFile(client, id: 2, StrictWorld.identity(5))
+        world.getFile(client, id: 2, file)
         world.lose(FileID(number: 1002))
         #expect(world.error(client, 2) == .transferFailed && world.files.isEmpty)
     }

@@ -49,9 +49,7 @@ struct MemoryBudgetTests {
         (world, client) = Self.world().connected(isAdmin: true)
         for id in 1...20 { world.load(client, id: id, "\(id)", content: id) }
         #expect(world.state.memory.heldBytes > 0)
-        var limits = BrokerLimits()
-        (limits.workers, limits.memoryBytes, limits.maxEvictedBytes) = (1, 1000, 1000)
-        world.newLimits = limits
+        world.newLimits = with(BrokerLimits()) { ($0.workers, $0.memoryBytes, $0.maxEvictedBytes) = (1, 1000, 1000) }
         world.ask(client, id: 100, .reload(id: 100))
         #expect(world.state.report[.memoryLimitBytes] == 1000)
         world.readyAll()
@@ -93,24 +91,18 @@ struct MemoryBudgetTests {
         #expect(world.state.report[.memoryLimitBytes] == 8_000 && world.state.report[.memoryBytes] > 4_000)
         for _ in 0..<11 { world.happen(.timePassed, after: MemoryBudget.growthMilliseconds) }
         #expect(world.state.report[.memoryLimitBytes] == 30_000)
-        world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
-        #expect(world.state.report[.memoryLimitBytes] == 32_000)
-        #expect(
-            world.lastActions.contains(
-                .log(
-                    LogRecord(
-                        .notice, .memory, [LogField("mebibytes", 0)], "images may take all of it again"))))
+        #expect(world.after(MemoryBudget.growthMilliseconds).state.report[.memoryLimitBytes] == 32_000)
+        let line = LogRecord(.notice, .memory, [LogField("mebibytes", 0)], "images may take all of it again")
+        #expect(world.lastActions.contains(.log(line)))
         let deadlines = world.state.nextDeadline
-        world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
-        #expect(world.state.nextDeadline == deadlines)
+        #expect(world.after(MemoryBudget.growthMilliseconds).state.nextDeadline == deadlines)
     }
 
     @Test mutating func `a lower limit evicts at once, a higher one leaves room, and a shortage goes on`() throws {
         (world, client) = Self.world().connected(isAdmin: true)
         load(1...30)
         func reload(_ bytes: Int, id: Int) {
-            world.newLimits = world.state.limits
-            world.newLimits?.memoryBytes = bytes
+            world.newLimits = with(world.state.limits) { $0.memoryBytes = bytes }
             world.happen(.messageReceived(client, .reload(id: id)))
             #expect(world.lastActions.contains(.reply(client, .reloaded(id: id, ReloadReport()), .nothing)))
             world.readyAll()
@@ -144,21 +136,15 @@ struct TextBytesTests {
     @Test(arguments: ["credentials", "cacheKey", "headers"])
     func `each text of a request has weight`(name: String) throws {
         let text = String(Self.long.prefix(1500))
-        var options = GetOptions()
-        switch name {
-        case "credentials": options.credentials = Credentials(username: "u", password: text)
-        case "cacheKey": options.cacheKey = text
-        default: options.headers = [HeaderField(name: "x", value: text)]
+        let options = with(GetOptions()) {
+            if name == "credentials" { $0.credentials = Credentials(username: "u", password: text) }
+            if name == "cacheKey" { $0.cacheKey = text }
+            if name == "headers" { $0.headers = [HeaderField(name: "x", value: text)] }
         }
         let url = try SourceURL("http://origin.test/")
         #expect(GetRequest(id: 1, url: url).weight == 1)
         #expect(GetRequest(id: 1, url: url, options: options).weight == 2)
-    }
-
-    @Test func `so has the type of stored bytes`() throws {
-        let url = try SourceURL("http://origin.test/")
-        let type = String(repeating: "t", count: 1500)
-        #expect(StoreRequest(id: 1, url: url, contentType: type, payload: 0).weight == 2)
+        #expect(StoreRequest(id: 1, url: url, contentType: text, payload: 0).weight == 2)
     }
 
     @Test func `an index full of long URLs is full`() throws {
@@ -193,24 +179,18 @@ struct TextBytesTests {
     @Test func `recent failures are bounded by their memory, and shorten messages`() throws {
         var failures = RecentFailures()
         let now = Instant(nanoseconds: 0)
-        for number in 0..<1000 {
-            let key = try originalKey("\(number)/\(Self.long)")
-            let error = WireError(.decodeFailed, Self.long)
+        func note(_ message: String, _ key: OriginalKey) {
+            let error = WireError(.decodeFailed, message)
             _ = failures.note(error, key: key, form: .original, url: key.url.text, lifetime: nil, at: now)
         }
+        for number in 0..<1000 { note(Self.long, try originalKey("\(number)/\(Self.long)")) }
         #expect(failures.bytes <= RecentFailures.maximumBytes && failures.count(at: now) > 100)
         #expect(failures.entries(at: now).allSatisfy { $0.error.message.count == RecentFailures.longestMessage })
         _ = failures.clear(url: nil)
         #expect(failures.bytes == 0)
-    }
-
-    @Test func `the cache keys of recent failures count too`() throws {
-        var failures = RecentFailures()
-        let now = Instant(nanoseconds: 0)
+        // Their cache keys count, too.
         for number in 0..<5000 {
-            let key = try originalKey("") { $0.cacheKey = "\(number) \(Self.long.prefix(1000))" }
-            let error = WireError(.decodeFailed, "It failed.")
-            _ = failures.note(error, key: key, form: .original, url: key.url.text, lifetime: nil, at: now)
+            note("It failed.", try originalKey("") { $0.cacheKey = "\(number) \(Self.long.prefix(1000))" })
         }
         #expect(failures.count(at: now) * 1000 <= RecentFailures.maximumBytes)
     }
@@ -220,27 +200,24 @@ struct TextBytesTests {
 struct UserReportTests {
     @Test func `a user sees figures of the own requests alone`() throws {
         let world = StrictWorld.ready()
-        let (mine, other, admin) = (world.connect(uid: 1), world.connect(uid: 2), world.connect(uid: 0, isAdmin: true))
+        let (mine, other) = (world.connect(uid: 1), world.connect(uid: 2))
         func stats(_ client: ClientID) throws -> StatsReport {
             world.happen(.messageReceived(client, .stats(id: 99)))
-            for case .reply(client, .stats(_, let report), _) in world.lastActions { return report }
-            Issue.record("no answer")
-            return StatsReport()
+            let replies = world.lastReplies(to: client)
+            return try #require(replies.compactMap { if case .stats(_, let report) = $0 { report } else { nil } }.first)
         }
         let before = try stats(mine)
-        for id in 1...3 {
-            world.get(other, id: id, "a")
-            guard let fetch = world.fetches.keys.first else { continue }
-            world.finishFetch(fetch, content: 1)
-            try world.decode()
-        }
+        world.load(other, id: 1, "a", content: 1)
+        for id in 2...3 { world.get(other, id: id, "a") }
         #expect(try stats(mine) == before)
-        #expect(try stats(other)[.memoryHits] == 2 && stats(other)[.requests] == 3)
-        #expect(try stats(other)[.leasedBytes] == 400 && stats(mine)[.leasedBytes] == 0)
-        #expect(try stats(other)[.decodes] == 0)
-        #expect(try stats(admin)[.decodes] == 1 && stats(admin)[.requests] == 3)
+        let others = try stats(other)
+        #expect(others[.memoryHits] == 2 && others[.requests] == 3 && others[.decodes] == 0)
+        #expect(try others[.leasedBytes] == 400 && stats(mine)[.leasedBytes] == 0)
+        let all = try stats(world.admin)
+        #expect(all[.decodes] == 1 && all[.requests] == 3)
         world.get(mine, id: 1, "a")
-        #expect(try stats(mine)[.memoryHits] == 1 && stats(mine)[.clients] == 1)
+        let own = try stats(mine)
+        #expect(own[.memoryHits] == 1 && own[.clients] == 1)
         #expect(before[.memoryLimitBytes] == world.state.limits.memoryBytes)
     }
 }
@@ -252,17 +229,19 @@ struct MemfdTests {
     }.connected()
 
     /// Loads image `number`, so that its original and its pixels are in memory; the client keeps its lease.
-    private func load(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
-        world.load(client, id: number, "\(number)", content: number + 1, bytes: bytes, width: side, height: side)
+    private func load(_ number: Int, side: Int = 10) throws {
+        world.load(client, id: number, "\(number)", content: number + 1, bytes: 1, width: side, height: side)
         #expect(world.image(client, number) != nil)
     }
 
-    private func loadAndRelease(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
-        try load(number, bytes: bytes, side: side)
+    private func loadAndRelease(_ number: Int, side: Int = 10) throws {
+        try load(number, side: side)
         try release(number)
     }
 
     private func release(_ id: Int, from other: ClientID? = nil) throws { try world.releaseImage(other ?? client, id) }
+
+    private func areInMemory(_ numbers: Range<Int>) -> Bool { numbers.allSatisfy(isInMemory) }
 
     private func isInMemory(_ number: Int) -> Bool {
         world.state.memory.keys { $0.url.text.hasSuffix("/\(number)") }.count == 1
@@ -285,16 +264,15 @@ struct MemfdTests {
     @Test func `small images take no descriptors while nobody holds them`() throws {
         for number in 0..<40 { try loadAndRelease(number) }
         #expect(world.state.memory.evictions == 0)
-        #expect((0..<40).allSatisfy { isInMemory($0) })
+        #expect(areInMemory(0..<40))
         #expect(world.buffers.count == 80)
         #expect(world.memfds.isEmpty && world.shared.isEmpty)
     }
 
     @Test func `all holders of a small image share one memfd`() throws {
         try load(0)
-        let other = world.connect(uid: 7)
-        world.get(other, id: 1, "0")
-        let image = try #require(world.image(other, 1))
+        let other = world.stranger
+        let image = try #require(world.getImage(other, id: 1, "0"))
         #expect(image.source == .memory && image.descriptors == 1)
         #expect(world.sharings == 1 && world.state.memory.sharedBytes == image.bytes)
         try release(0)
@@ -306,25 +284,22 @@ struct MemfdTests {
     }
 
     @Test mutating func `a small image moves into a segment for clients that map it`() throws {
-        var limits = world.state.limits
-        limits.mostSegmentImageBytes = 1 << 16
-        world = StrictWorld(limits)
+        world = StrictWorld(with(world.state.limits) { $0.mostSegmentImageBytes = 1 << 16 })
         world.readyAll()
-        let first = world.connect(uid: 7)
-        world.load(first, id: 1, "0", content: 1, bytes: 1)
-        #expect(world.image(first, 1)?.segment == nil && world.shared.count == 1)
+        client = world.connect()
+        try load(0)
+        #expect(world.image(client, 0)?.segment == nil && world.shared.count == 1)
         world.mapsSegments = true
-        let second = world.connect(uid: 7)
+        let second = world.connect()
         world.greet(second)
         for id in 2...3 {
-            world.get(second, id: id, "0")
-            let image = try #require(world.image(second, id))
+            let image = try #require(world.getImage(second, id: id, "0"))
             #expect(image.segment != nil && image.descriptors == (id == 2 ? 1 : 0))
         }
         // An original, too.
         #expect(world.getImage(second, id: 4, "0") { $0.representation = .original }?.segment != nil)
         #expect(world.shared.count == 1 && world.moves == 2)
-        try release(1, from: first)
+        try release(0)
         for id in 2...3 { try release(id, from: second) }
         #expect(world.shared.isEmpty)
     }
@@ -333,7 +308,7 @@ struct MemfdTests {
         for number in 0..<10 { try loadAndRelease(number) }
         for number in 10..<40 { try loadAndRelease(number, side: 200) }
         #expect(world.state.memory.descriptorEvictions > 0 && world.memfds.count <= 20)
-        #expect((0..<10).allSatisfy { isInMemory($0) })
+        #expect(areInMemory(0..<10))
     }
 
     @Test func `the memfds of small images that are held evict large ones, and are bounded`() throws {
@@ -358,12 +333,11 @@ struct MemfdTests {
 
     @Test func `two URLs with equal bytes keep each other's records beside many small images`() throws {
         for number in 0..<30 { try loadAndRelease(number) }
-        for path in ["twin", "other"] {
-            try world.download(client, id: path == "twin" ? 200 : 201, path, content: 500, bytes: 1)
-            if let job = world.decodes.keys.first { world.decode(job) }
+        for id in 200...201 {
+            try world.download(client, id: id, "\(id)", content: 500, bytes: 1)
+            world.decodeAll()
         }
-        #expect(
-            world.state.memory.keys { $0.url.text.hasSuffix("/twin") || $0.url.text.hasSuffix("/other") }.count == 2)
+        #expect(areInMemory(200..<202))
     }
 }
 
@@ -411,8 +385,7 @@ struct SegmentsTests {
         }
 
         private mutating func ended(_ segment: Segments.Ended?) {
-            let number = segment?.number
-            guard let number else { return }
+            guard let number = segment?.number else { return }
             segmentBytes[number] = nil
             #expect(!images.values.contains { $0.place.segment == number })
         }

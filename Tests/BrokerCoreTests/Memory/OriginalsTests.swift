@@ -13,11 +13,8 @@ struct OriginalsTests {
     private var (world, client) = Self.world(usesDisk: true).connected()
 
     private static func world(usesDisk: Bool, _ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
-        func limit(_ limits: inout BrokerLimits) {
-            limits.workers = 1
-            change(&limits)
-        }
-        return usesDisk ? .withDisk(limit) : .ready(limit)
+        let limits = with(with(BrokerLimits()) { $0.workers = 1 }, change)
+        return usesDisk ? .withDisk { $0 = with(limits) { $0.usesDisk = true } } : .ready { $0 = limits }
     }
 
     /// Loads an image of 400 bytes from an original of 1,000; the disk lookup misses, the store is still pending.
@@ -102,10 +99,10 @@ struct OriginalsTests {
     }
 
     @Test mutating func `an original too large for the disk tier is not postponed`() throws {
-        world = Self.world(usesDisk: true) { $0.maxSavingBytes = 999 }
-        try load(world.connect(), id: 1)
-        #expect(
-            world.diskJobs.isEmpty && world.state.disk.nextUnsaved == nil && world.state.memory.residentBytes == 1400)
+        (world, client) = Self.world(usesDisk: true) { $0.maxSavingBytes = 999 }.connected()
+        try load(id: 1)
+        #expect(world.diskJobs.isEmpty && world.state.disk.nextUnsaved == nil)
+        #expect(world.state.memory.residentBytes == 1400)
     }
 
     /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.
@@ -116,8 +113,8 @@ struct OriginalsTests {
         try world.lookUp(client, id: 2, "2", content: 1) { ($0.cacheKey, $0.variant.width) = ("name", 5) }
         try decode()
         #expect(world.image(client, 2)?.width == 5)
-        let (first, second) = (try SourceURL("http://origin.test/1"), try SourceURL("http://origin.test/2"))
-        #expect(world.state.memory.keys(at: first).count == 1 && world.state.memory.keys(at: second).isEmpty)
+        let urls = try (1...2).map { try SourceURL("http://origin.test/\($0)") }
+        #expect(urls.map { world.state.memory.keys(at: $0).count } == [1, 0])
     }
 
     @Test func `an original that was requested as such stays`() throws {
@@ -139,8 +136,7 @@ struct OriginalsTests {
         world.confirm(try #require(world.fetches.keys.first))
         try decode()
         #expect(world.state.memory.residentBytes == 400)
-        world.get(client, id: 2, "1") { $0.variant.width = 5 }
-        world.confirm(try #require(world.fetches.keys.first))
+        try world.confirm(client, id: 2, "1") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode()
         #expect(world.image(client, 2)?.width == 5 && world.state.counters.figures[.downloads] == nil)
@@ -158,46 +154,50 @@ struct OriginalsTests {
     }
 
     @Test mutating func `evicted buffers that are held count against the budget`() throws {
-        world = Self.world(usesDisk: false) { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 100_000) }
-        let holder = world.connect()
-        for id in 1...5 { try load(holder, id: id) { $0.representation = .original } }
+        try holdOriginals(1...5)
         // All of it is held, so some was evicted; half of the memory is left for other entries.
         #expect(world.state.memory.heldBytes == 5_000 && world.state.memory.evictedBytes == 1_000)
-        let other = world.connect(uid: 2)
         for id in 10..<20 {
-            try load(other, id: id) { $0.delivery = .none }
+            try load(world.stranger, id: id) { $0.delivery = .none }
             let unheld = world.state.memory.residentBytes + world.state.memory.evictedBytes - 5_000
             #expect(unheld <= 2_000)
         }
-        #expect(world.getImage(other, id: 20, "19")?.source == .memory)
+        #expect(world.getImage(world.stranger, id: 20, "19")?.source == .memory)
+    }
+
+    /// Has the client of a world with little memory hold originals.
+    private mutating func holdOriginals(_ ids: ClosedRange<Int>, memoryBytes: Int = 4_000) throws {
+        (world, client) = Self.world(usesDisk: false) {
+            ($0.memoryBytes, $0.maxEvictedBytes) = (memoryBytes, 100_000)
+        }.connected()
+        for id in ids { try load(id: id) { $0.representation = .original } }
+    }
+
+    /// Loads an original that nobody holds.
+    private func loadUnheld(_ id: Int) throws {
+        try load(world.stranger, id: id) { ($0.representation, $0.delivery) = (.original, .none) }
     }
 
     @Test mutating func `half of the budget is left to unheld buffers`() throws {
-        world = Self.world(usesDisk: false) { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 100_000) }
-        let holder = world.connect()
-        for id in 1...10 { try load(holder, id: id) { $0.representation = .original } }
+        try holdOriginals(1...10)
         // Six originals were evicted and stay held; the others are released.
         let residents = world.state.memory.bufferIDs.filter { world.state.memory.record(of: $0)?.isResident == true }
             .map(\.number)
-        world.happen(.messageReceived(holder, .release(buffers: residents)))
+        world.happen(.messageReceived(client, .release(buffers: residents)))
         #expect(world.state.memory.evictedBytes == 6_000 && world.state.memory.heldBytes == 6_000)
-        let other = world.connect(uid: 2)
         for id in 11..<20 {
-            try load(other, id: id) { ($0.representation, $0.delivery) = (.original, .none) }
+            try loadUnheld(id)
             #expect(world.state.memory.residentBytes == 2_000)
         }
     }
 
     @Test mutating func `a buffer that was held is evicted in order once it is released`() throws {
-        world = Self.world(usesDisk: false) { $0.memoryBytes = 3_000 }
-        let (holder, other) = (world.connect(), world.connect(uid: 2))
-        try load(holder, id: 1) { $0.representation = .original }
-        let number = try #require(world.image(holder, 1)?.buffer)
-        let buffer = BufferID(number: number)
-        for id in 2...10 { try load(other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        try holdOriginals(1...1, memoryBytes: 3_000)
+        let buffer = BufferID(number: try #require(world.image(client, 1)?.buffer))
+        for id in 2...10 { try loadUnheld(id) }
         #expect(world.state.memory.record(of: buffer)?.isResident == true)
-        world.happen(.messageReceived(holder, .release(buffers: [number])))
-        for id in 11...20 { try load(other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        try world.releaseImage(client, 1)
+        for id in 11...20 { try loadUnheld(id) }
         #expect(world.state.memory.record(of: buffer) == nil)
     }
 }
@@ -206,9 +206,9 @@ private func statement(
     _ key: OriginalKey, receivedAt: Int = OriginStatementTests.unixMs, age: String? = nil, headers: [HeaderField] = [],
     _ change: (inout ResponseRecord) -> Void = { _ in }
 ) -> OriginStatement {
-    var response = ResponseRecord(
+    let usual = ResponseRecord(
         requestedAt: receivedAt, receivedAt: receivedAt, age: age, cacheControl: "max-age=60", etag: "\"v\"")
-    change(&response)
+    let response = with(usual, change)
     return OriginStatement(
         response, for: key, varyKey: OriginStatement.varyKey(response, of: headers), settings: CacheSettings(),
         at: OriginStatementTests.now, unixMs: OriginStatementTests.unixMs)
@@ -328,23 +328,19 @@ struct OriginStatementTests {
 /// Pixels that clients store: they are found in their own form without decoding, and are the source of all others.
 struct StoredPixelsTests {
     private var (world, client) = StrictWorld.withDisk().connected()
-    private let url: SourceURL
 
-    init() throws {
-        url = try SourceURL("http://origin.test/a")
-        world.greet(client)
-    }
+    init() { world.greet(client) }
 
     private static let geometry = PixelGeometry(width: 20, height: 10)!
 
     private func store(
-        id: Int = 1, _ pixels: StoredPixels = StoredPixels(geometry), bytes: Int? = nil, content: Int? = 1,
-        storage: StoreRequest.Storage = .memory
+        id: Int = 1, _ path: String = "a", _ pixels: StoredPixels = StoredPixels(geometry), bytes: Int? = nil,
+        content: Int = 1, storage: StoreRequest.Storage = .memory
     ) throws {
+        let url = try SourceURL("http://origin.test/\(path)")
         let request = StoreRequest(id: id, url: url, pixels: pixels, storage: storage)
         world.happen(.storeReceived(client, request, bytes: bytes ?? pixels.offset + pixels.rowBytes))
-        guard let content, let job = world.identifying.keys.first else { return }
-        world.identify(job, content: content)
+        if let job = world.identifying.keys.first { world.identify(job, content: content) }
     }
 
     private func refusal(_ id: Int) -> ErrorCode? {
@@ -352,21 +348,25 @@ struct StoredPixelsTests {
         return nil
     }
 
-    private func ask(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) {
-        world.get(client, id: id, "a") {
+    private func ask(_ id: Int, _ path: String = "a", _ change: (inout GetOptions) -> Void = { _ in }) {
+        world.get(client, id: id, path) {
             $0.cache = .onlyIfCached
             change(&$0)
         }
         world.answerDisk()
     }
 
-    private func get(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
-        ask(id, change)
+    private func get(_ id: Int, _ path: String = "a", _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
+        ask(id, path, change)
         return world.image(client, id)
     }
 
+    private var saved: [OriginalRecord?] {
+        world.diskJobs.values.compactMap { if case .save(_, let record) = $0.kind { record } else { nil } }
+    }
+
     @Test func `they are found without decoding`() throws {
-        try store(StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
+        try store("a", StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
         #expect(world.decodes.isEmpty && world.lastReplies(to: client).contains(.ok(id: 1)))
         let image = try #require(get(2) { $0.variant.alpha = .straight })
         #expect((image.width, image.height, image.offset, image.bytes) == (20, 10, 64, 960))
@@ -380,14 +380,12 @@ struct StoredPixelsTests {
     @Test func `other forms are made of them`() throws {
         try store()
         ask(2) { $0.variant.width = 5 }
-        let job = try #require(world.decodes.keys.first)
-        #expect(world.decodes[job]?.order.pixels == StoredPixels(Self.geometry))
-        world.decode(job)
-        let image = try #require(world.image(client, 2))
+        #expect(world.decodes.values.map(\.order.pixels) == [StoredPixels(Self.geometry)])
+        let image = try #require(try world.decoded(client, 2))
         #expect((image.width, image.height, image.offset, image.bytes) == (5, 3, 0, 60))
         #expect((image.originalWidth, image.originalHeight) == (20, 10))
         // No raster of them is saved, because the same bytes may be another image.
-        #expect(world.diskJobs.values.allSatisfy { if case .save = $0.kind { false } else { true } })
+        #expect(world.savedRasters.isEmpty && saved.isEmpty)
         ask(3) { $0.representation = .original }
         #expect(world.error(client, 3) == .unsupportedFormat)
     }
@@ -395,66 +393,48 @@ struct StoredPixelsTests {
     @Test func `a worker cannot change what they are`() throws {
         try store()
         ask(2) { $0.variant.width = 5 }
-        let (job, decode) = try #require(world.decodes.first)
-        let other = try #require(PixelGeometry(width: 40, height: 10))
-        let plan = DecodePlan(
-            header: ImageHeader(format: .pixels, geometry: other),
-            result: try #require(decode.order.transform.plan(for: other)?.result), workingBytes: 0)
-        world.happen(.headerRead(decode.worker, job, plan))
-        #expect(world.workers[decode.worker]?.state == .dying)
+        var other = decodePlan(40, 10, of: .pixels)
+        other.result = try #require(Transform(width: 5).plan(for: other.result)?.result)
+        try world.expectKilled { .headerRead($0, $1, other) }
         #expect(get(3)?.width == 20)
     }
 
     @Test func `the same bytes in another layout are another image`() throws {
         try store()
         let high = try #require(PixelGeometry(width: 10, height: 20))
-        let second = StoreRequest(id: 2, url: try SourceURL("http://origin.test/b"), pixels: StoredPixels(high))
-        world.happen(.storeReceived(client, second, bytes: 800))
-        world.identify(try #require(world.identifying.keys.first), content: 1)
+        try store(id: 2, "b", StoredPixels(high))
         #expect(world.lastReplies(to: client).contains(.ok(id: 2)))
-        #expect(get(3)?.width == 20)
-        world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
-        world.answerDisk()
-        #expect(world.image(client, 4)?.width == 10)
+        #expect(get(3)?.width == 20 && get(4, "b")?.width == 10)
     }
 
     @Test func `wrong layouts are refused`() throws {
         try store(bytes: 799)
         #expect(refusal(1) == .badRequest)
-        try store(id: 2, StoredPixels(Self.geometry, stride: 79))
+        try store(id: 2, "a", StoredPixels(Self.geometry, stride: 79))
         #expect(refusal(2) == .badRequest)
         try store(id: 3, bytes: 801 + StoredPixels.maximumRest)
         #expect(refusal(3) == .badRequest)
         let large = try #require(PixelGeometry(width: 10_000, height: 10_000))
-        try store(id: 4, StoredPixels(large))
+        try store(id: 4, "a", StoredPixels(large))
         #expect(refusal(4) == .tooManyPixels && world.identifying.isEmpty)
         #expect(world.state.memory.residentBytes == 0)
     }
 
     @Test mutating func `an evicted image is gone`() throws {
-        world = .ready { $0.memoryBytes = 1500 }
-        let client = world.connect()
-        for (number, name) in ["a", "b"].enumerated() {
-            let request = StoreRequest(
-                id: 1 + number, url: try SourceURL("http://origin.test/\(name)"), pixels: StoredPixels(Self.geometry))
-            world.happen(.storeReceived(client, request, bytes: 800))
-            world.identify(try #require(world.identifying.keys.first), content: 1 + number)
-        }
-        world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
-        world.answerDisk()
+        (world, client) = StrictWorld.ready { $0.memoryBytes = 1500 }.connected()
+        try store(id: 1, "a", content: 1)
+        try store(id: 2, "b", content: 2)
+        ask(3)
         #expect(world.error(client, 3) == .notCached)
-        #expect(world.getImage(client, id: 4, "b") { $0.cache = .onlyIfCached } != nil)
+        #expect(get(4, "b") != nil)
     }
 
     @Test func `the disk tier keeps them only on demand`() throws {
         try store()
-        #expect(world.diskJobs.values.allSatisfy { if case .save = $0.kind { false } else { true } })
+        #expect(saved.isEmpty)
         world.answerDisk()
         try store(id: 2, content: 2, storage: .disk)
-        let saved = world.diskJobs.values.compactMap { job in
-            if case .save(_, let record) = job.kind { record } else { nil }
-        }
-        #expect(saved.map(\.pixels) == [StoredPixels(Self.geometry)])
+        #expect(saved.map(\.?.pixels) == [StoredPixels(Self.geometry)])
         let job = try #require(world.diskJobs.first { if case .save = $0.value.kind { true } else { false } }?.key)
         world.answerDiskJob(job, content: 2)
         // Unlike an encoded original, they stay in memory.
@@ -505,7 +485,6 @@ struct ImageKeyTests {
 /// What is made of a private original is its owner's: nothing shows another user who has the same bytes that it exists.
 struct PrivateContentTests {
     private var (world, owner) = StrictWorld.ready().connected()
-    private var stranger: ClientID { world.connect(uid: 1001) }
 
     /// Loads content 1 under a URL, with the user's rights if `isPrivate`; returns whether it was decoded.
     private func load(_ client: ClientID, id: Int, _ path: String, isPrivate: Bool) throws -> Bool {
@@ -513,23 +492,23 @@ struct PrivateContentTests {
             if isPrivate { $0.headers = [HeaderField(name: "authorization", value: "Bearer x")] }
         }
         try world.finishFetch(content: 1)
-        let jobs = Array(world.decodes.keys)
-        for job in jobs { world.decode(job) }
+        let isDecoded = !world.decodes.isEmpty
+        world.decodeAll()
         #expect(world.image(client, id)?.source == .network)
-        return !jobs.isEmpty
+        return isDecoded
     }
 
     @Test(arguments: [true, false])
     func `equal bytes of another user are decoded again`(isPrivate: Bool) throws {
         #expect(try load(owner, id: 1, "secret", isPrivate: true))
-        #expect(try load(stranger, id: 2, "guess", isPrivate: isPrivate))
+        #expect(try load(world.stranger, id: 2, "guess", isPrivate: isPrivate))
         // The owner's own results are shared among the owner's requests.
         #expect(try !load(owner, id: 3, "copy", isPrivate: true))
     }
 
     @Test func `equal bytes that are public are decoded once`() throws {
         #expect(try load(owner, id: 1, "a", isPrivate: false))
-        #expect(try !load(stranger, id: 2, "b", isPrivate: false))
+        #expect(try !load(world.stranger, id: 2, "b", isPrivate: false))
     }
 
     @Test func `rasters of private originals have names of their own on disk`() throws {

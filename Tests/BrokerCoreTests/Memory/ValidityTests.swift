@@ -21,7 +21,7 @@ final class ValidityTests {
     ) throws {
         let loader = world.connect()
         try world.download(loader, id: 1, path, content: content, response: change)
-        if let job = world.decodes.keys.first { world.decode(job) }
+        world.decodeAll()
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }
     }
@@ -35,16 +35,14 @@ final class ValidityTests {
         try load("a") { $0.etag = "\"tag\"" }
         let slot = try #require(hit(1, "a")?.slot)
         #expect(world.isValid(slot) && hit(2, "a")?.slot == slot)
-        let other = world.connect()
-        #expect(hit(1, "a", by: other)?.slot == nil)
+        #expect(hit(1, "a", by: world.connect())?.slot == nil)
         for (id, change) in [
             { $0.delivery = .none }, { $0.delivery = .inline }, { $0.retryFailed = true },
         ].enumerated() as EnumeratedSequence<[(inout GetOptions) -> Void]> {
             world.get(client, id: 10 + id, "a", change)
             #expect(world.image(client, 10 + id)?.slot == nil)
         }
-        world.get(client, id: 20, "a") { $0.cache = .noCache }
-        world.confirm(try #require(world.fetches.keys.first))
+        try world.confirm(client, id: 20, "a") { $0.cache = .noCache }
         #expect(world.image(client, 20)?.slot == nil)
         // A revalidation replaces the origin's statement.
         #expect(!world.isValid(slot) && hit(21, "a")?.slot?.generation == slot.generation + 1)
@@ -53,29 +51,8 @@ final class ValidityTests {
     @Test func `a slot ends with the freshness`() throws {
         try load("a") { $0.cacheControl = "max-age=10" }
         let slot = try #require(hit(1, "a")?.slot)
-        world.happen(.timePassed, after: 9_700)
-        #expect(world.isValid(slot))
-        world.happen(.timePassed, after: 300)
-        #expect(!world.isValid(slot) && world.words[slot.number]?.expiry != 0)
-    }
-
-    @Test func `a slot ends when the image is removed, cleared, or stored anew`() throws {
-        for (id, end) in [
-            { try? $0.remove($0.admin, id: 1, "a") },
-            { $0.happen(.messageReceived($0.admin, .clear(id: 1, tier: .all, olderThanSeconds: nil))) },
-            {
-                $0.get($0.admin, id: 1, "a") { $0.cache = .reload }
-                $0.finishFetch($0.fetches.keys.first!, content: 2)
-            },
-        ].enumerated() as EnumeratedSequence<[(StrictWorld) -> Void]> {
-            try load("a")
-            let slot = try #require(hit(id, "a")?.slot)
-            #expect(world.isValid(slot))
-            world.admin = world.connect(isAdmin: true)
-            end(world)
-            #expect(!world.isValid(slot))
-            world.disconnect(world.admin)
-        }
+        #expect(world.after(9_700).isValid(slot))
+        #expect(!world.after(300).isValid(slot) && world.words[slot.number]?.expiry != 0)
     }
 
     @Test func `a slot ends when the buffer has no holder, and when the broker shuts down`() throws {
@@ -103,10 +80,8 @@ final class ValidityTests {
     }
 
     @Test func `a touched buffer is evicted last`() throws {
-        (world, client) = StrictWorld.ready {
-            // Room for five images of 400 bytes, or for two and an original.
-            $0.memoryBytes = 2000
-        }.connected()
+        // Room for five images of 400 bytes, or for two and an original.
+        (world, client) = StrictWorld.ready { $0.memoryBytes = 2000 }.connected()
         world.greet(client)
         var kept: [ImageReply] = []
         for number in 1...3 {
@@ -123,17 +98,15 @@ final class ValidityTests {
         #expect(slots.map { world.isValid($0) } == [false, true, false])
         #expect(world.state.report[.mappedHits] == 600)
         // A touch of another client's leases has no effect.
-        let other = world.connect()
-        world.happen(.messageReceived(other, .touch(buffers: [hot, 0, 1 << 40], hits: 1)))
+        world.happen(.messageReceived(world.stranger, .touch(buffers: [hot, 0, 1 << 40], hits: 1)))
         #expect(world.state.report[.mappedHits] == 601)
     }
 
     @Test func `without a page no reply has a slot`() throws {
-        world = .ready { $0.validitySlots = 0 }
-        let client = world.connect()
+        (world, client) = StrictWorld.ready { $0.validitySlots = 0 }.connected()
         world.greet(client)
         try load("a")
-        #expect(hit(1, "a", by: client)?.slot == nil)
+        #expect(hit(1, "a")?.slot == nil)
     }
 }
 
@@ -201,11 +174,14 @@ struct ValiditySlotTests {
 
 /// Responses age while the machine is suspended, although the monotonic clock stands still.
 struct SuspensionTests {
-    @Test func `what was fresh before a long suspension is asked for again`() throws {
-        let world = StrictWorld.ready()
+    private var (world, client) = StrictWorld.ready().connected()
+
+    init() {
         world.cacheControl = "max-age=60"
-        let client = world.connect()
-        #expect(world.load(client, id: 1, "a", content: 1) != nil)
+        world.load(client, id: 1, "a", content: 1)
+    }
+
+    @Test func `what was fresh before a long suspension is asked for again`() throws {
         #expect(world.getImage(client, id: 2, "a")?.stale == false)
         #expect(world.fetches.isEmpty)
         world.happen(.machineSuspended(milliseconds: 8 * 3_600_000))
@@ -221,10 +197,6 @@ struct SuspensionTests {
     }
 
     @Test func `a short suspension ends nothing but slots`() {
-        let world = StrictWorld.ready()
-        world.cacheControl = "max-age=60"
-        let client = world.connect()
-        world.load(client, id: 1, "a", content: 1)
         world.happen(.machineSuspended(milliseconds: 30_000))
         #expect(world.getImage(client, id: 2, "a")?.stale == false)
         world.get(client, id: 3, "a", after: 31_000)

@@ -11,9 +11,7 @@ struct CachingTests {
 
     /// Loads an image of 10 × 10 pixels.
     private func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void) throws {
-        try world.download(client, id: id, path, content: content, response: change)
-        if let job = world.decodes.keys.first { world.decode(job) }
-        #expect(world.image(client, id)?.source == .network)
+        #expect(world.load(client, id: id, path, content: content, response: change)?.source == .network)
     }
 
     @Test func `a fresh original is served without asking the origin`() throws {
@@ -62,8 +60,7 @@ struct CachingTests {
     @Test func `an original just received or confirmed is not stale`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=0", "\"one\"") }
         #expect(world.image(client, 1)?.stale == false)
-        world.get(client, id: 2, "a")
-        world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "max-age=0" }
+        try world.confirm(client, id: 2, "a", response: { $0.cacheControl = "max-age=0" })
         #expect(world.image(client, 2)?.stale == false)
         #expect(world.getImage(client, id: 3, "a") { $0.cache = .forceCache }?.stale == true)
         #expect(world.state.report[.staleServed] == 1)
@@ -71,11 +68,9 @@ struct CachingTests {
 
     @Test func `a failure is answered with the stale image where the origin allows it`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
-        world.get(client, id: 2, "a", after: 2_000)
-        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        try world.refuse(client, id: 2, "a", after: 2_000, status: 500)
         #expect(world.image(client, 2)?.stale == true)
-        world.get(client, id: 3, "a", after: 60_000)
-        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        try world.refuse(client, id: 3, "a", after: 60_000, status: 500)
         #expect(world.error(client, 3) == .httpStatus)
     }
 
@@ -97,21 +92,29 @@ struct CachingTests {
         #expect(world.getImage(client, id: 3, "a")?.buffer == world.image(client, 1)?.buffer)
     }
 
-    @Test func `a private response is for the first user, and the others download their own`() throws {
-        let other = world.connect(uid: 2000)
-        world.get(client, id: 1, "a")
-        world.get(other, id: 1, "a")
-        #expect(world.fetches.count == 1)
-        try world.finishFetch(content: 1) { $0.cacheControl = "private, max-age=100" }
-        #expect(world.fetches.count == 1)
-        try world.finishFetch(content: 2) { $0.cacheControl = "private, max-age=100" }
+    @Test(arguments: [false, true])
+    func `a private response, or redirect, is for the first user, and the others download their own`(
+        isRedirect: Bool
+    ) throws {
+        let way = redirect("private, max-age=100")
+        let users = [client, world.connect(uid: 2000)]
+        for user in users { world.get(user, id: 1, "a") }
+        for content in 1...2 {
+            #expect(world.fetches.count == 1)
+            try world.finishFetch(content: content) {
+                if isRedirect {
+                    ($0.redirects, $0.finalURL) = ([way], "http://origin.test/\(content)")
+                } else {
+                    $0.cacheControl = "private, max-age=100"
+                }
+            }
+        }
         world.decodeAll()
-        #expect(world.image(client, 1)?.buffer != world.image(other, 1)?.buffer)
+        #expect(world.image(users[0], 1)?.buffer != world.image(users[1], 1)?.buffer)
         // Each user finds their own image; a third user finds none.
-        world.get(client, id: 2, "a")
-        world.get(other, id: 2, "a")
-        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
-        #expect(world.image(other, 2)?.buffer == world.image(other, 1)?.buffer)
+        for user in users {
+            #expect(world.getImage(user, id: 2, "a")?.buffer == world.image(user, 1)?.buffer)
+        }
         let third = world.connect(uid: 3000)
         #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
@@ -122,23 +125,6 @@ struct CachingTests {
             ResponseRecord(
                 status: 302, requestedAt: world.unixMs, receivedAt: world.unixMs, cacheControl: cacheControl,
                 vary: vary))
-    }
-
-    @Test func `a private redirect makes its target one user's`() throws {
-        let other = world.connect(uid: 2000)
-        world.get(client, id: 1, "a")
-        world.get(other, id: 1, "a")
-        let way = redirect("private, max-age=100")
-        try world.finishFetch(content: 1) {
-            ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
-        }
-        // The other user's request is downloaded for itself.
-        #expect(world.fetches.count == 1)
-        try world.finishFetch(content: 2) {
-            ($0.redirects, $0.finalURL) = ([way], "http://origin.test/c")
-        }
-        let third = world.connect(uid: 3000)
-        #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test(arguments: [false, true])
@@ -203,22 +189,17 @@ struct CachingTests {
     }
 
     @Test func `a recent failure is tried again only with retryFailed`() throws {
-        world.get(client, id: 1, "a")
-        world.failFetch(try #require(world.fetches.keys.first), status: 404)
-        guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
-        #expect(error.recentlyFailed)
+        try world.refuse(client, id: 1, "a", status: 404)
+        #expect(world.failure(client, 1)?.recentlyFailed == true)
         #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         #expect(world.fetches.isEmpty)
-        try world.download(client, id: 3, "a", content: 1) { $0.retryFailed = true }
-        try world.decode()
+        world.load(client, id: 3, "a", content: 1) { $0.retryFailed = true }
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
     /// Loads a body that is no image. Returns whether the failure is remembered for the asking user, and for another
     /// one.
-    private func loadBad(
-        _ path: String, _ change: (inout ResponseRecord) -> Void
-    ) throws -> [Bool] {
+    private func loadBad(_ path: String, _ change: (inout ResponseRecord) -> Void) throws -> [Bool] {
         let client = world.connect()
         try world.download(client, id: 1, path, content: 9, response: change)
         world.failDecode(try #require(world.decodes.keys.first))
@@ -252,10 +233,9 @@ struct CachingTests {
 
     @Test func `a redirect that is asked for each time does not lengthen a failure`() throws {
         for (id, path, way) in [(1, "a", redirect(nil)), (2, "b", redirect("max-age=3600"))] {
-            world.get(client, id: id, path)
-            world.failFetch(try #require(world.fetches.keys.first), status: 404) {
-                ($0.cacheControl, $0.redirects) = ("max-age=3600", [way])
-            }
+            try world.refuse(
+                client, id: id, path, status: 404,
+                response: { ($0.cacheControl, $0.redirects) = ("max-age=3600", [way]) })
             #expect(world.error(client, id) == .httpStatus)
         }
         world.happen(.timePassed, after: 59_000)
@@ -267,10 +247,9 @@ struct CachingTests {
 
     @Test func `a failure that varies by cookies from the jar is not remembered`() throws {
         for (id, vary, isRemembered) in [(1, "Cookie", false), (3, "Accept", true)] {
-            world.get(client, id: id, vary) { $0.cookies = true }
-            world.failFetch(try #require(world.fetches.keys.first), status: 404) {
-                ($0.cacheControl, $0.vary) = ("max-age=3600", vary)
-            }
+            try world.refuse(
+                client, id: id, vary, status: 404, { $0.cookies = true },
+                response: { ($0.cacheControl, $0.vary) = ("max-age=3600", vary) })
             world.get(client, id: id + 1, vary) { $0.cookies = true }
             #expect(world.fetches.isEmpty == isRemembered)
             for job in world.fetches.keys { world.failFetch(job, status: 404) }
@@ -279,12 +258,11 @@ struct CachingTests {
     }
 
     @Test func `a private failure is its user's, and others load for themselves`() throws {
-        let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
-        world.get(other, id: 1, "a")
+        world.get(world.stranger, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404) { $0.cacheControl = "private" }
-        #expect(world.error(client, 1) == .httpStatus && world.answers[other]?[1] == nil)
-        #expect(try world.loaded(other, 1, content: 1)?.source == .network)
+        #expect(world.error(client, 1) == .httpStatus && world.answers[world.stranger]?[1] == nil)
+        #expect(try world.loaded(world.stranger, 1, content: 1)?.source == .network)
         #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         // A success ends it.
         world.load(client, id: 3, "a", content: 1) { $0.retryFailed = true }
@@ -292,12 +270,12 @@ struct CachingTests {
     }
 
     @Test func `a reload that brings no image keeps the good one`() throws {
-        for (number, change) in [
-            { $0.cacheControl = "max-age=1000" }, { $0.cacheControl = "no-store" },
-        ].enumerated() as EnumeratedSequence<[(inout ResponseRecord) -> Void]> {
+        for (number, policy) in ["max-age=1000", "no-store"].enumerated() {
             let (path, id) = ("\(number)", 10 * number)
             try load(id + 1, path, content: 1 + number) { $0.cacheControl = "max-age=1000" }
-            try world.download(client, id: id + 2, path, content: 50 + number, { $0.cache = .reload }, response: change)
+            try world.download(
+                client, id: id + 2, path, content: 50 + number, { $0.cache = .reload },
+                response: { $0.cacheControl = policy })
             world.failDecode(try #require(world.decodes.keys.first))
             #expect(world.error(client, id + 2) == .decodeFailed)
             #expect(world.getImage(client, id: id + 3, path)?.buffer == world.image(client, id + 1)?.buffer)
@@ -305,8 +283,7 @@ struct CachingTests {
             world.get(client, id: id + 4, path) { $0.variant.width = 5 }
             #expect(try world.decoded(client, id + 4)?.source == .memory)
         }
-        #expect(world.state.trials.isEmpty)
-        #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
+        #expect(world.state.trials.isEmpty && world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
     @Test func `a refresh that brings no image keeps the good one`() throws {
@@ -314,8 +291,8 @@ struct CachingTests {
         try load(1, "a") { $0.cacheControl = policy }
         try world.download(client, id: 2, "a", after: 2_000, content: 9, response: { $0.cacheControl = policy })
         world.failDecode(try #require(world.decodes.keys.first))
-        world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
-        #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
+        let kept = world.getImage(client, id: 3, "a") { $0.cache = .onlyIfCached }
+        #expect(kept?.buffer == world.image(client, 1)?.buffer)
         #expect(world.state.requests.isEmpty && world.state.trials.isEmpty)
     }
 
@@ -327,8 +304,7 @@ struct CachingTests {
         #expect(world.fetches.isEmpty && world.decodes.count == 1)
         #expect(try world.decoded(client, 2)?.buffer == world.image(client, 3)?.buffer)
         #expect(world.image(client, 3)?.buffer != world.image(client, 1)?.buffer)
-        #expect(world.state.trials.isEmpty)
-        #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
+        #expect(world.state.trials.isEmpty && world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
     @Test func `a reload that nobody waits for any more keeps the good image`() throws {
@@ -342,22 +318,16 @@ struct CachingTests {
     }
 
     @Test func `a failed transfer is retried once before its requests fail`() throws {
-        world.get(client, id: 1, "a")
-        let job = try #require(world.fetches.keys.first)
-        world.failFetch(job, status: 503)
+        try world.refuse(client, id: 1, "a", status: 503)
         #expect(world.fetches.isEmpty)
-        world.happen(.timePassed, after: 1_001)
-        #expect(world.fetches[job] != nil)
-        world.failFetch(job, status: 503)
+        world.failFetch(try #require(world.after(1_001).fetches.keys.first), status: 503)
         #expect(world.error(client, 1) == .httpStatus)
     }
 
     @Test func `a download without waiters is not retried`() throws {
-        world.get(client, id: 1, "a")
-        world.failFetch(try #require(world.fetches.keys.first), status: 503)
+        try world.refuse(client, id: 1, "a", status: 503)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        world.happen(.timePassed, after: 5_000)
-        #expect(world.fetches.isEmpty && world.state.downloads.active.isEmpty)
+        #expect(world.after(5_000).fetches.isEmpty && world.state.downloads.active.isEmpty)
     }
 
     @Test func `cancelled requests leave nothing behind, not even a deadline`() {
@@ -369,29 +339,28 @@ struct CachingTests {
     }
 
     @Test func `a joiner raises a job's priority, and its leaving lowers it`() throws {
-        world.happen(.messageReceived(world.connect(isAdmin: true), .suspend(id: 1)))
+        var priority: GetOptions.Priority? { world.state.downloads.active.values.first?.priority }
+        world.happen(.messageReceived(world.admin, .suspend(id: 1)))
         world.get(client, id: 1, "a") { $0.priority = .low }
         world.get(client, id: 2, "a") { $0.priority = .high }
-        #expect(world.state.downloads.active.values.first?.priority == .high)
+        #expect(priority == .high)
         world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
-        #expect(world.state.downloads.active.values.first?.priority == .low)
+        #expect(priority == .low)
     }
 
     @Test func `while the broker is suspended, hits are served`() throws {
         try load(1, "a") { _ in }
-        let admin = world.connect(isAdmin: true)
-        world.happen(.messageReceived(admin, .suspend(id: 1)))
+        world.happen(.messageReceived(world.admin, .suspend(id: 1)))
         #expect(world.getImage(client, id: 2, "a")?.source == .memory)
         world.get(client, id: 3, "b")
         #expect(world.fetches.isEmpty)
         world.happen(.messageReceived(client, .resume(id: 4)))
         #expect(world.fetches.isEmpty)
-        world.happen(.messageReceived(admin, .resume(id: 2)))
+        world.happen(.messageReceived(world.admin, .resume(id: 2)))
         #expect(world.fetches.count == 1)
     }
 
     @Test func `a user's cookies are sent with that user's requests alone`() throws {
-        let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a") { $0.cookies = true }
         let (job, fetch) = try #require(world.fetches.first)
         #expect(fetch.order.cookies == [])
@@ -400,14 +369,11 @@ struct CachingTests {
             WireError(.httpStatus, "It answered 403.", httpStatus: 403), cookies: CookieChanges(changed: [line]))
         world.fetches[job] = nil
         world.happen(.fetchFailed(fetch.worker, job, failure))
-        world.get(client, id: 2, "b") { $0.cookies = true }
-        #expect(world.fetches.values.first?.order.cookies == [line])
-        world.failFetch(try #require(world.fetches.keys.first), status: 403)
-        world.get(other, id: 1, "b") { $0.cookies = true }
-        #expect(world.fetches.values.first?.order.cookies == [])
-        world.failFetch(try #require(world.fetches.keys.first), status: 403)
-        world.get(client, id: 3, "c")
-        #expect(world.fetches.values.first?.order.cookies == nil)
+        for (asking, wantsCookies, sent) in [(client, true, [line]), (world.stranger, true, []), (client, false, nil)] {
+            world.get(asking, id: 2, wantsCookies ? "b" : "c") { $0.cookies = wantsCookies }
+            #expect(world.fetches.values.map(\.order.cookies) == [sent])
+            world.failFetch(try #require(world.fetches.keys.first), status: 403)
+        }
     }
 }
 
@@ -418,11 +384,11 @@ struct CoalescingTests {
     @Test func `many clients and variants cause one download and one decoding each`() throws {
         let world = StrictWorld.ready { ($0.fetchers, $0.workers) = (1, 3) }
         let clients = (0..<10).map { _ in world.connect() }
+        let formats: [(PixelFormat, AlphaMode)] = [
+            (.bgra8, .premultiplied), (.rgba8, .straight), (.rgba8, .premultiplied),
+        ]
         for (index, client) in clients.enumerated() {
-            world.get(client, id: 1, "a") {
-                $0.variant.pixelFormat = index % 3 == 0 ? .bgra8 : .rgba8
-                $0.variant.alpha = index % 3 == 1 ? .straight : .premultiplied
-            }
+            world.get(client, id: 1, "a") { ($0.variant.pixelFormat, $0.variant.alpha) = formats[index % 3] }
         }
         #expect(world.fetches.count == 1)
         try world.finishFetch(content: 7)
@@ -439,12 +405,10 @@ struct CoalescingTests {
     @Test func `a later get is a memory hit, and a second one on the connection brings no descriptor`() throws {
         world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.descriptors == 1)
-        world.get(client, id: 2, "a")
-        let second = try #require(world.image(client, 2))
+        let second = try #require(world.getImage(client, id: 2, "a"))
         #expect((second.source, second.descriptors) == (.memory, 0))
         #expect(second.buffer == world.image(client, 1)?.buffer)
-        let other = world.connect()
-        #expect(world.getImage(other, id: 1, "a")?.descriptors == 1)
+        #expect(world.getImage(world.stranger, id: 1, "a")?.descriptors == 1)
         #expect(world.state.report[.memoryHits] == 2)
     }
 
@@ -464,17 +428,18 @@ struct CoalescingTests {
     }
 
     @Test func `different headers, credentials and users with rights never share`() throws {
+        let accept: (inout GetOptions) -> Void = { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
+        let cookie: (inout GetOptions) -> Void = { $0.headers = [HeaderField(name: "cookie", value: "s=1")] }
         let (first, second) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2, isAdmin: true))
         world.get(first, id: 1, "a")
-        world.get(first, id: 2, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
+        world.get(first, id: 2, "a", accept)
         world.get(first, id: 3, "a") { $0.credentials = Credentials(username: "u", password: "p") }
         world.get(first, id: 4, "a") { $0.credentials = Credentials(username: "u", password: "q") }
         world.get(second, id: 5, "a") { $0.credentials = Credentials(username: "u", password: "p") }
-        world.get(first, id: 6, "a") { $0.headers = [HeaderField(name: "cookie", value: "s=1")] }
-        world.get(second, id: 7, "a") { $0.headers = [HeaderField(name: "cookie", value: "s=1")] }
+        for client in [first, second] { world.get(client, id: 6, "a", cookie) }
         #expect(world.fetches.count == 6 && world.state.downloads.queued == 1)
         world.get(second, id: 8, "a")
-        world.get(second, id: 9, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
+        world.get(second, id: 9, "a", accept)
         #expect(world.fetches.count + world.state.downloads.queued == 7)
     }
 
@@ -514,7 +479,7 @@ struct CoalescingTests {
 
     @Test func `the original is described once and delivered as received`() throws {
         try world.download(client, id: 1, "a", content: 1, bytes: 1234) { $0.representation = .original }
-        world.readHeader(try #require(world.decodes.keys.first), width: 3, height: 4)
+        _ = try world.readHeader(width: 3, height: 4)
         let image = try #require(world.image(client, 1))
         #expect(image.bytes == 1234 && image.width == 3 && image.pixels == nil && image.descriptors == 1)
         #expect(world.getImage(client, id: 2, "a") { $0.representation = .original }?.descriptors == 0)

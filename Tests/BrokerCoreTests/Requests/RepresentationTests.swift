@@ -51,8 +51,7 @@ struct RepresentationTests {
         let (world, client) = StrictWorld.withDisk().connected()
         try world.download(client, id: 1, "a", content: 1) { $0.representation = .jpeg }
         let job = try world.readHeader()
-        world.happen(.timePassed, after: 10)
-        world.finishDecode(job)
+        world.after(10).finishDecode(job)
         let saved = world.savedRasters
         #expect((saved.count, saved.first?.bytes) == (1, 100))
         #expect(saved.first?.header.placeholder != nil)

@@ -176,8 +176,7 @@ struct TermsTests {
         world.get(client, id: 2, "a")
         world.failFetch(try #require(world.fetches.keys.first))
         #expect(world.error(client, 1) == .connectFailed && world.answers[client]?[2] == nil)
-        world.happen(.timePassed, after: 1_001)
-        try world.finishLoad(content: 1)
+        try world.after(1_001).finishLoad(content: 1)
         #expect(world.image(client, 2) != nil)
         // Alone, it is not retried at all, and never more often than the broker's limit.
         world.get(client, id: 3, "b") { $0.retries = 0 }
@@ -250,8 +249,7 @@ struct TermsTests {
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.error(client, 1) == .cancelled)
         world.get(client, id: 3, "a") { ($0.alternatives, $0.totalTimeoutMs) = ([other], 1000) }
-        world.happen(.timePassed, after: 1001)
-        #expect(world.error(client, 3) == .timeout && world.state.requests.isEmpty)
+        #expect(world.after(1001).error(client, 3) == .timeout && world.state.requests.isEmpty)
     }
 
     /// As after a redirect.
@@ -370,8 +368,7 @@ struct UpdateTests {
         // It has become low.
         world.failFetch(try #require(world.fetches.keys.first))
         world.get(client, id: 2, "b")
-        world.happen(.timePassed, after: 1_001)
-        try world.finishLoad(content: 2)
+        try world.after(1_001).finishLoad(content: 2)
         try world.finishLoad(content: 1)
         #expect(world.getImage(client, id: 3, "a")?.source == .memory)
     }
@@ -463,18 +460,15 @@ struct RaceTests {
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
         quietDisk()
         world.happen(.shutdownRequested)
-        world.happen(.timePassed, after: 5_000)
-        #expect(world.state.requests.isEmpty)
+        #expect(world.after(5_000).state.requests.isEmpty)
         for job in world.stopping.keys { world.endStopping(job, received: 0) }
-        world.happen(.timePassed, after: 5_000)
-        #expect(world.hasExited)
+        #expect(world.after(5_000).hasExited)
     }
 
     @Test func `a client's impatience does not close an origin to others`() {
         for id in 1...20 {
             world.get(client, id: id, "a\(id)") { ($0.timeoutMs, $0.cache) = (1, .reload) }
-            world.happen(.timePassed, after: 2)
-            #expect(world.error(client, id) == .timeout)
+            #expect(world.after(2).error(client, id) == .timeout)
         }
         let now = world.clock
         #expect(world.state.downloads.delay(of: "http://origin.test", for: 1000, until: now, at: now) == nil)
@@ -483,8 +477,7 @@ struct RaceTests {
     @Test func `an origin that is silent repeatedly is not contacted for a while`() {
         for id in 1...5 {
             world.get(client, id: id, "a\(id)") { $0.cache = .reload }
-            world.happen(.timePassed, after: 15_000)
-            #expect(world.error(client, id) == .timeout)
+            #expect(world.after(15_000).error(client, id) == .timeout)
         }
         #expect(world.getError(client, id: 6, "a6") { $0.cache = .reload } == .hostUnavailable)
     }
@@ -514,8 +507,7 @@ struct RaceTests {
 
     @Test func `a late answer of the disk tier answers no other request`() throws {
         try world.remove(client, id: 7, "a")
-        world.happen(.timePassed, after: 5_001)
-        try world.query(client, id: 7, "b")
+        try world.after(5_001).query(client, id: 7, "b")
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         world.answerDiskJob(try #require(world.diskJobs.first { $0.value.kind == .forget }?.key), content: nil)
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
@@ -533,8 +525,7 @@ struct RaceTests {
     @Test func `the stale original is served for a silent origin, where that is allowed`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=1000" }
         world.get(client, id: 2, "a", after: 2_000) { $0.timeoutMs = 100 }
-        world.happen(.timePassed, after: 101)
-        #expect(world.image(client, 2)?.stale == true)
+        #expect(world.after(101).image(client, 2)?.stale == true)
     }
 
     @Test func `a failed reload does not prevent the use of the cached bytes`() throws {
@@ -603,8 +594,7 @@ struct RaceTests {
         world.respond(job)
         world.progress(job, received: 100)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        world.happen(.timePassed, after: 10_001)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(10_001).workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.downloads.stopping.isEmpty)
     }

@@ -65,8 +65,7 @@ struct SupervisionTests {
         let world = StrictWorld.ready { $0.allowsUnsandboxed = true }
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
         world.endWorker(try world.worker(.decode), .ended(.signal(9)))
-        world.happen(.timePassed, after: 10)
-        let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
+        let decoder = try #require(world.after(10).workers.first { $0.value.state == .starting }?.key)
         world.workers[decoder]?.state = .ready
         world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
         #expect(world.state.report.sandbox == "seccomp" && world.workers[decoder]?.state == .ready)
@@ -94,10 +93,8 @@ struct SupervisionTests {
     @Test func `an overdue decoder is killed and counts as crashed`() throws {
         let (world, client, job, worker) = try decoding()
         world.readHeader(job)
-        world.happen(.timePassed, after: 19_999)
-        #expect(world.workers[worker]?.state == .ready)
-        world.happen(.timePassed, after: 1)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(19_999).workers[worker]?.state == .ready)
+        #expect(world.after(1).workers[worker]?.state == .dying)
         // Messages from a condemned worker are ignored.
         world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400)))
         #expect(world.answers[client] == nil)
@@ -146,8 +143,7 @@ struct SupervisionTests {
 
     @Test func `a worker that never becomes ready is killed`() throws {
         let world = StrictWorld()
-        world.happen(.timePassed, after: 10_000)
-        #expect(world.workers.values.allSatisfy { $0.state == .dying })
+        #expect(world.after(10_000).workers.values.allSatisfy { $0.state == .dying })
     }
 
     @Test func `silence is measured from the last byte, for each waiter by its own patience`() throws {
@@ -156,21 +152,16 @@ struct SupervisionTests {
         world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
         let job = try #require(world.fetches.keys.first)
         world.progress(job, received: 1, after: 900)
-        world.happen(.timePassed, after: 900)
-        #expect(world.answers[hasty] == nil)
-        world.happen(.timePassed, after: 100)
-        #expect(world.error(hasty, 1) == .timeout && world.fetches.count == 1)
-        world.happen(.timePassed, after: 4000)
-        #expect(world.error(patient, 1) == .timeout && world.fetches.isEmpty)
+        #expect(world.after(900).answers[hasty] == nil)
+        #expect(world.after(100).error(hasty, 1) == .timeout && world.fetches.count == 1)
+        #expect(world.after(4000).error(patient, 1) == .timeout && world.fetches.isEmpty)
     }
 
     @Test func `the total time includes the queue`() throws {
         let (world, client) = StrictWorld().connected()
         world.get(client, id: 1, "a") { $0.totalTimeoutMs = 300 }
-        world.happen(.timePassed, after: 299)
-        #expect(world.answers[client] == nil)
-        world.happen(.timePassed, after: 1)
-        #expect(world.error(client, 1) == .timeout && world.state.downloads.queued == 0)
+        #expect(world.after(299).answers[client] == nil)
+        #expect(world.after(1).error(client, 1) == .timeout && world.state.downloads.queued == 0)
     }
 
     @Test func `a shutdown waits for pending requests, but not for ever`() throws {
@@ -181,8 +172,7 @@ struct SupervisionTests {
         #expect(world.getError(client, id: 3, "c") == .shuttingDown)
         world.failFetch(try #require(world.fetches.keys.min()))
         #expect(!world.hasExited)
-        world.happen(.timePassed, after: 4000)
-        #expect(world.error(client, 2) == .shuttingDown && world.hasExited)
+        #expect(world.after(4000).error(client, 2) == .shuttingDown && world.hasExited)
     }
 
     @Test func `a frame that is never completed ends the connection`() throws {
@@ -190,14 +180,11 @@ struct SupervisionTests {
         world.happen(.timePassed, after: 10_000)
         world.happen(.frameBegun(client))
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 30_000))
-        world.happen(.timePassed, after: 29_999)
-        #expect(!world.lastActions.contains(.close(client)))
+        #expect(!world.after(29_999).lastActions.contains(.close(client)))
         world.happen(.frameCompleted(client))
         world.happen(.frameBegun(client))
-        world.happen(.timePassed, after: 29_999)
-        #expect(!world.lastActions.contains(.close(client)))
-        world.happen(.timePassed, after: 1)
-        #expect(world.lastActions.contains(.close(client)))
+        #expect(!world.after(29_999).lastActions.contains(.close(client)))
+        #expect(world.after(1).lastActions.contains(.close(client)))
         guard case .error(nil, let error)? = world.lastReplies(to: client).first else { return complain("not told") }
         #expect(error.code == .badFrame)
     }
@@ -280,8 +267,7 @@ struct SupervisionTests {
         let other = world.connect(uid: 2000)
         #expect(world.load(other, id: 6, "mine", content: 6) != nil)
         #expect(world.load(client, id: 4, "fine", of: "other.test", content: 4) != nil)
-        world.happen(.timePassed, after: CrashLedger.firstPauseMs)
-        #expect(world.load(client, id: 5, "later", content: 5) != nil)
+        #expect(world.after(CrashLedger.firstPauseMs).load(client, id: 5, "later", content: 5) != nil)
     }
 
     @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
@@ -344,10 +330,8 @@ struct SupervisionTests {
         #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
         #expect(world.state.memory.reservedBytes == 6400)
         // Waiting for memory does not count towards the decode timeout.
-        world.happen(.timePassed, after: 9_000)
-        world.finishDecode(jobs[0])
-        world.happen(.timePassed, after: 9_000)
-        #expect(world.decodes[jobs[1]]?.hasOutput == true)
+        world.after(9_000).finishDecode(jobs[0])
+        #expect(world.after(9_000).decodes[jobs[1]]?.hasOutput == true)
         world.finishDecode(jobs[1])
         world.finishDecode(jobs[2])
         for number in 1...3 { #expect(world.image(client, number) != nil) }

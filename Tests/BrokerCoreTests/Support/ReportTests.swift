@@ -186,8 +186,7 @@ struct WorkerTableTests {
 
         let job = try #require(world.decodes.keys.first)
         let worker = try #require(world.decodes[job]?.worker)
-        world.happen(.timePassed, after: 10_000_000)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(10_000_000).workers[worker]?.state == .dying)
         #expect(row(.decode).contains { $0.state == "ending" })
     }
 

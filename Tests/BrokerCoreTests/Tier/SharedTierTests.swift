@@ -63,10 +63,8 @@ struct SharedRequestTests {
 
     @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
         let (world, client) = try asking()
-        world.happen(.timePassed, after: 249)
-        #expect(world.fetches.isEmpty)
-        world.happen(.timePassed, after: 1)
-        #expect(world.fetches.count == 1)
+        #expect(world.after(249).fetches.isEmpty)
+        #expect(world.after(1).fetches.count == 1)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty, "the transfer goes on")
         #expect(try world.decoded(client, 1)?.source == .shared)
@@ -79,14 +77,12 @@ struct SharedRequestTests {
         }
         // A record after 40 ms.
         world.get(client, id: 1, "a") { $0.trace = true }
-        world.happen(.timePassed, after: 40)
-        world.findShared(try #require(world.sharedLookup), content: 1)
+        world.after(40).findShared(try #require(world.sharedLookup), content: 1)
         try world.decode()
         #expect(spans(1)["shared"]?.microseconds == 40_000 && spans(1)["queue"] == nil)
         // No answer for 250 ms, and a transfer that starts then.
         world.get(client, id: 2, "b") { $0.trace = true }
-        world.happen(.timePassed, after: 250)
-        try world.finishLoad(content: 2)
+        try world.after(250).finishLoad(content: 2)
         #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
         #expect(spans(2)["download"]?.start == 250_000)
         let histograms = world.state.report.histograms
@@ -96,8 +92,7 @@ struct SharedRequestTests {
 
     @Test func `an answer after that of the origin is discarded`() throws {
         let (world, client) = try asking()
-        world.happen(.timePassed, after: 250)
-        try world.finishFetch(content: 1)
+        try world.after(250).finishFetch(content: 1)
         world.findShared(try #require(world.sharedLookup), content: nil)
         #expect(try world.decoded(client, 1)?.source == .network)
     }
@@ -117,10 +112,8 @@ struct SharedRequestTests {
     @Test func `a lease is renewed while bytes flow`() throws {
         let (world, _) = try asking(.leased)
         world.progress(try #require(world.fetches.keys.first), received: 10, expected: 1000, after: 1000)
-        world.happen(.timePassed, after: 2000)
-        #expect(world.renewals == 1)
-        world.happen(.timePassed, after: 3000)
-        #expect(world.renewals == 1, "a lease is renewed without bytes")
+        #expect(world.after(2000).renewals == 1)
+        #expect(world.after(3000).renewals == 1, "a lease is renewed without bytes")
     }
 
     @Test func `a request that leaves ends its lease`() throws {
@@ -350,10 +343,8 @@ struct SharedRequestTests {
         let (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.happen(.timePassed, after: 250)
-        world.happen(.timePassed, after: 4749)
-        #expect(world.workers[worker]?.state == .ready)
-        world.happen(.timePassed, after: 1)
-        #expect(world.workers[worker]?.state == .dying)
+        #expect(world.after(4749).workers[worker]?.state == .ready)
+        #expect(world.after(1).workers[worker]?.state == .dying)
     }
 
     @Test func `what a compromised process has brought is discarded`() throws {

@@ -438,8 +438,7 @@ struct RandomEventTests {
         for job in world.reading.keys.sorted() { world.finishRead(job) }
         #expect(world.files.isEmpty, "files that nothing needs")
         // Partial bodies are kept for ten minutes.
-        world.happen(.timePassed, after: 600_000)
-        let report = world.state.report
+        let report = world.after(600_000).state.report
         for figure in [
             StatsReport.Figure.leases, .leasedBytes, .evictedLeasedBytes, .reservedBytes, .queued, .running, .clients,
         ] {

@@ -91,9 +91,7 @@ extension StrictWorld {
         _ client: ClientID, id: Int, _ file: FileID, name: String? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
-        var options = GetOptions()
-        change(&options)
-        let request = GetRequest(id: id, file: LocalFile(name: name), options: options)
+        let request = GetRequest(id: id, file: LocalFile(name: name), options: with(GetOptions(), change))
         begin(request, of: client)
         files.insert(file)
         fileRequests[file] = (client, id)

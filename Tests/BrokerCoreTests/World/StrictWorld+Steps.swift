@@ -10,9 +10,7 @@ import WorkerProtocol
 // Steps that most tests take.
 extension StrictWorld {
     static func starting(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
-        var limits = BrokerLimits()
-        change(&limits)
-        return StrictWorld(limits)
+        StrictWorld(with(BrokerLimits(), change))
     }
 
     static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
@@ -37,16 +35,28 @@ extension StrictWorld {
         return (self, client)
     }
 
-    /// Lets time pass, and makes all starting workers ready.
-    func readyAll(after milliseconds: Int) {
+    /// Lets time pass, and returns this world as it is then.
+    func after(_ milliseconds: Int) -> StrictWorld {
         happen(.timePassed, after: milliseconds)
-        readyAll()
+        return self
     }
+
+    /// Lets time pass, and makes all starting workers ready.
+    func readyAll(after milliseconds: Int) { after(milliseconds).readyAll() }
 
     /// Ends a worker and makes its successors ready, the ones that start after a time too.
     func replaceWorker(_ worker: WorkerID, _ exit: WorkerExit, after milliseconds: Int? = nil) {
         endWorker(worker, exit)
         if let milliseconds { readyAll(after: milliseconds) } else { readyAll() }
+    }
+
+    /// Lets the worker of the first decoding report something, and expects that it is killed for that.
+    func expectKilled(
+        at location: SourceLocation = #_sourceLocation, _ report: (WorkerID, JobID) throws -> Event
+    ) throws {
+        let (job, decode) = try #require(decodes.first, sourceLocation: location)
+        happen(try report(decode.worker, job))
+        #expect(workers[decode.worker]?.state == .dying, sourceLocation: location)
     }
 
     /// Returns the first worker of a kind.
@@ -83,10 +93,8 @@ extension StrictWorld {
     }
 
     func query(_ client: ClientID, id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }) throws {
-        var options = GetOptions()
-        change(&options)
         let url = try SourceURL("http://origin.test/\(path)")
-        happen(.messageReceived(client, .query(GetRequest(id: id, url: url, options: options))))
+        happen(.messageReceived(client, .query(GetRequest(id: id, url: url, options: with(GetOptions(), change)))))
     }
 
     func store(_ client: ClientID, id: Int, _ path: String, bytes: Int) throws {
@@ -98,6 +106,36 @@ extension StrictWorld {
     func releaseImage(_ client: ClientID, _ id: Int, at location: SourceLocation = #_sourceLocation) throws {
         let buffer = try #require(image(client, id)?.buffer, sourceLocation: location)
         happen(.messageReceived(client, .release(buffers: [buffer])))
+    }
+
+    /// Requests images of the usual origin that have these names.
+    func prefetch(
+        _ client: ClientID, id: Int, _ paths: ClosedRange<Int>, _ change: (inout PrefetchRequest) -> Void = { _ in }
+    ) throws {
+        let urls = try paths.map { try SourceURL("http://origin.test/\($0)") }
+        var request = PrefetchRequest(id: id, urls: urls)
+        change(&request)
+        happen(.messageReceived(client, .prefetch(request)))
+    }
+
+    /// Requests an image, and fails the first transfer.
+    func refuse(
+        _ client: ClientID, id: Int, _ path: String, after milliseconds: Int? = nil, status: Int,
+        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
+        response: (inout ResponseRecord) -> Void = { _ in }
+    ) throws {
+        get(client, id: id, path, after: milliseconds, change)
+        failFetch(try #require(fetches.keys.first, sourceLocation: location), status: status, response)
+    }
+
+    /// Requests an image, and confirms the cached one.
+    func confirm(
+        _ client: ClientID, id: Int, _ path: String, after milliseconds: Int? = nil,
+        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
+        response: (inout ResponseRecord) -> Void = { _ in }
+    ) throws {
+        get(client, id: id, path, after: milliseconds, change)
+        confirm(try #require(fetches.keys.first, sourceLocation: location), response)
     }
 
     /// Requests an image, and returns it; nil for an error. Records an issue without an answer.
@@ -233,38 +271,54 @@ extension StrictWorld {
         while let job = diskJobs.keys.min() { answerDiskJob(job, content: content) }
     }
 
-    /// Runs a get to completion: download, header, pixels. Returns the only answer if it is an image.
+    /// Runs a get to completion: a lookup that finds nothing, download, header, pixels. Returns the only answer if it
+    /// is an image.
     @discardableResult func load(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int, bytes: Int = 1000,
-        width: Int = 10, height: Int = 10, _ change: (inout GetOptions) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        content: Int, bytes: Int = 1000, width: Int = 10, height: Int = 10,
+        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
+        response: (inout ResponseRecord) -> Void = { _ in }
     ) -> ImageReply? {
-        get(client, id: id, path, of: host, change)
+        let others = lookups
+        get(client, id: id, path, of: host, after: milliseconds, change)
+        for job in lookups where !others.contains(job) { answerDiskJob(job, content: nil) }
         // The download workers may rest.
         if fetches.isEmpty { readyAll() }
-        guard let fetch = fetches.keys.max() else {
-            complain("no download began")
-            return nil
+        if let fetch = fetches.keys.max() {
+            finishFetch(fetch, content: content, bytes: bytes, response)
+        } else {
+            complain("no download began", at: location)
         }
-        finishFetch(fetch, content: content, bytes: bytes)
-        guard let job = decodes.keys.max() else {
-            complain("no decoding began")
-            return nil
+        if let job = decodes.keys.max() {
+            decode(job, width: width, height: height)
+        } else {
+            complain("no decoding began", at: location)
         }
-        decode(job, width: width, height: height)
         let given = answers[client]?[id] ?? []
         guard given.count == 1, case .image(_, let image) = given[0] else { return nil }
         return image
     }
 }
 
+/// Returns a value with some of its fields changed.
+func with<Value>(_ value: Value, _ change: (inout Value) throws -> Void) rethrows -> Value {
+    var value = value
+    try change(&value)
+    return value
+}
+
+/// Returns the report of a decoder on the header of an image.
+func decodePlan(_ width: Int = 10, _ height: Int = 10, of format: ImageFormat = .png) -> DecodePlan {
+    let size = PixelGeometry(width: width, height: height)!
+    return DecodePlan(header: ImageHeader(format: format, geometry: size), result: size, workingBytes: 0)
+}
+
 /// Returns the key of an original, by default of one at the usual origin.
 func originalKey(
     _ place: String = "a", uid: UInt32 = 1000, _ change: (inout GetOptions) -> Void = { _ in }
 ) throws -> OriginalKey {
-    var options = GetOptions()
-    change(&options)
     let url = try SourceURL(place.contains("://") ? place : "http://origin.test/\(place)")
-    return OriginalKey(GetRequest(id: 1, url: url, options: options), uid: uid)
+    return OriginalKey(GetRequest(id: 1, url: url, options: with(GetOptions(), change)), uid: uid)
 }
 
 /// Returns the key of bytes without an owner.

@@ -132,8 +132,9 @@ final class StrictWorld {
     var namings = 0
     /// The last requests that were answered with an image.
     var answered: [GetRequest] = []
-    /// A second client, for tests that need one.
-    var admin = ClientID(number: 0)
+    /// A client of another user than the usual one, and one of an administrator, which connect when they are needed.
+    private(set) lazy var stranger = connect(uid: 2000)
+    private(set) lazy var admin = connect(isAdmin: true)
     var hasExited = false
     var isListening = true
     var lastActions: [Action] = []
@@ -240,12 +241,9 @@ final class StrictWorld {
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
         if let milliseconds { happen(.timePassed, after: milliseconds) }
-        var options = GetOptions()
-        change(&options)
         guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
-        clients[client]?.insert(id)
-        let request = GetRequest(id: id, url: url, options: options)
-        requests[client, default: [:]][id] = request
+        let request = GetRequest(id: id, url: url, options: with(GetOptions(), change))
+        begin(request, of: client)
         happen(.messageReceived(client, .get(request)))
     }
 
@@ -259,10 +257,9 @@ final class StrictWorld {
 
     /// Returns an origin's response at the current time.
     func response(status: Int = 200, _ change: (inout ResponseRecord) -> Void = { _ in }) -> ResponseRecord {
-        var response = ResponseRecord(status: status, requestedAt: unixMs, receivedAt: unixMs)
-        response.cacheControl = cacheControl
-        change(&response)
-        return response
+        let response = ResponseRecord(
+            status: status, requestedAt: unixMs, receivedAt: unixMs, cacheControl: cacheControl)
+        return with(response, change)
     }
 
     /// Reports the response header of a transfer, by default of a resumable body.
@@ -355,9 +352,10 @@ final class StrictWorld {
     ) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
         let error = WireError(.httpStatus, "It answered \(status).", httpStatus: status, retryAfterMs: retryAfterMs)
-        var response = response(status: status)
-        response.cacheControl = nil
-        change(&response)
+        let response = response(status: status) {
+            $0.cacheControl = nil
+            change(&$0)
+        }
         happen(.fetchFailed(worker, job, FetchFailure(error, response: response)))
     }
 
@@ -452,11 +450,7 @@ final class StrictWorld {
             if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
             happen(.savesFinished(worker, [job], isSaved: content != nil))
         case .query(let keys):
-            let record = content.map {
-                OriginalRecord(
-                    key: keys.last ?? "", url: "", owner: nil, digest: Self.digest($0), bytes: bytes,
-                    response: diskResponse ?? response())
-            }
+            let record = content.map { original($0, key: keys.last ?? "", url: "", bytes: bytes) }
             happen(.diskQueried(worker, job, record))
         case .clear: happen(.cleared(worker, job, removed: 1, bytes: 1000))
         case .forget: happen(.forgotten(worker, job, keys: []))
@@ -466,10 +460,9 @@ final class StrictWorld {
             guard let key = lookup.keys.last(where: { keys.contains($0.word) }) else {
                 return complain("a lookup for another key")
             }
-            let digest = key.url.isFile ? key.fileDigest.hexadecimal : Self.digest(content)
-            let record = OriginalRecord(
-                key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
-                response: diskResponse ?? response())
+            var record = original(content, key: key.word, url: key.url.text, bytes: bytes)
+            record.owner = key.owner
+            if key.url.isFile { record.digest = key.fileDigest.hexadecimal }
             noteOnDisk(key: record.key, digest: record.digest)
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
@@ -477,9 +470,17 @@ final class StrictWorld {
             else { return happen(.foundOriginal(worker, job, record)) }
             let header = ImageHeader(format: .png, geometry: size)
             let length = result.bytes(in: transform.pixelFormat)
-            let raster = RasterRecord(original: digest, form: form, header: header, geometry: result, bytes: length)
+            let raster = RasterRecord(
+                original: record.digest, form: form, header: header, geometry: result, bytes: length)
             happen(.foundRaster(worker, job, record, raster))
         }
+    }
+
+    /// A record of an original on disk.
+    func original(_ content: Int, key: String, url: String, bytes: Int = 1000) -> OriginalRecord {
+        OriginalRecord(
+            key: key, url: url, owner: nil, digest: Self.digest(content), bytes: bytes,
+            response: diskResponse ?? response())
     }
 
     private func isSmall(_ job: JobID) -> Bool {
@@ -514,10 +515,13 @@ final class StrictWorld {
         return image
     }
 
-    func error(_ client: ClientID, _ id: Int) -> ErrorCode? {
+    /// The error that was the only answer to a request.
+    func failure(_ client: ClientID, _ id: Int) -> WireError? {
         guard case .error(_, let error)? = answer(client, id) else { return nil }
-        return error.code
+        return error
     }
+
+    func error(_ client: ClientID, _ id: Int) -> ErrorCode? { failure(client, id)?.code }
 
     // MARK: Actions
 
