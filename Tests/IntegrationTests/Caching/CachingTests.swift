@@ -71,48 +71,6 @@
         #expect(try client.stats()[.revalidated, .decodes, .downloads, .memoryHits] == [1, 1, 1, 2])
     }
 
-    @Test func changedImageReplacesTheOldOne() throws {
-        let setting = try Setting { Self.tagged($0, "max-age=0", tile($0.number), etag: "\"\($0.number)\"") }
-        let client = try setting.client()
-        for number in 1...3 {
-            #expect(try client.loaded(setting.url("/a")) == (tile(number), .network))
-        }
-        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"2\""])
-    }
-
-    @Test func expiredEntryIsRevalidated() throws {
-        let (setting, client) = try Setting { Self.tagged($0, "max-age=1") }.withClient()
-        _ = try client.load(setting.url("/a"))
-        try eventually("the stale entry is revalidated") {
-            _ = try client.load(setting.url("/a"))
-            return setting.origin.requests.count == 2
-        }
-        #expect(setting.origin.requests[1]["If-None-Match"] == "\"1\"")
-    }
-
-    @Test func staleWhileRevalidateSendsOneRequest() throws {
-        let setting = try Setting { request in
-            if request.number == 1 { return Self.tagged(request, "max-age=0, stale-while-revalidate=600") }
-            return Self.tagged(request, "max-age=600", tile(8), etag: "\"2\"").with { $0.hold = .beforeHeaders }
-        }
-        let url = setting.url("/a")
-        _ = try setting.client().load(url)
-        let clients = try (0..<4).map { _ in try setting.client() }
-        for client in clients + clients + clients {
-            let incoming = try client.load(url)
-            #expect(try (incoming.image().stale, incoming.image().source) == (true, .memory))
-            #expect(try client.picture(incoming) == tile(7))
-        }
-        setting.origin.expectHeld("/a")
-        setting.origin.gate("/a").open()
-        try eventually("the new image is served") { try clients[0].picture(of: url) == tile(8) }
-        #expect(try !clients[0].load(url).image().stale)
-        #expect(setting.origin.requests.count == 2)
-        let report = try setting.idle()
-        #expect(report[.staleServed] >= 12)
-        #expect(report.ended == report[.requests])
-    }
-
     @Test func staleIfErrorServesWithoutTheOrigin() throws {
         let (setting, client) = try Setting { request in
             if request.number > 1 { return .status(request.path == "/gone" ? 410 : 503) }
@@ -142,29 +100,6 @@
         #expect(setting.files("originals").isEmpty)
         try setting.restart()
         #expect(try setting.load(1).source == .network)
-    }
-
-    @Test func varyHeaders() throws {
-        let (setting, client) = try Setting { request in
-            let name = request.path == "/any" ? "*" : String(request.path.dropFirst())
-            return Self.tagged(request, "max-age=600", tile(request.number)).with {
-                $0.headers.append(.init("Vary", name))
-            }
-        }.withClient()
-        for _ in 0..<2 { #expect(try client.load(setting.url("/any")).image().source == .network) }
-        // Request headers are part of the key; headers that the broker adds are constant.
-        for (source, languages) in [(ImageReply.Source.network, ["de", "fr"]), (.memory, ["fr", "de"])] {
-            for language in languages {
-                let members = #""headers":{"Accept-Language":"\#(language)"}"#
-                #expect(try client.load(setting.url("/accept-language"), members).image().source == source)
-            }
-        }
-        _ = try client.load(setting.url("/accept"))
-        #expect(try client.load(setting.url("/accept")).image().source == .memory)
-        // Cookies from the jar are not part of the key, so the entry is not reused.
-        _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
-        _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
-        #expect(setting.origin.requests("/cookie").count == 2)
     }
 
     @Test func staleFirstSendsTwoFrames() throws {

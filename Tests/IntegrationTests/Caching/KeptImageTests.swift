@@ -185,26 +185,6 @@ import Synchronization
         }
     }
 
-    @Test func invalidatedImagesAreRequested() throws {
-        let current = Version()
-        let setting = try Setting { _ in picture(current.current) }
-        let url = try SourceURL(setting.url("/a"))
-        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
-        let other = try ImageBroker(path: setting.broker.socketPath)
-        let reload = GetOptions { $0.cache = .reload }
-        let ways: [() throws -> Void] = [
-            { _ = try other.remove(url) }, { _ = try other.clear(.memory) },
-            { _ = try other.get(url.text, reload) },
-            { try other.store(tile(current.current).png, as: url) },
-        ]
-        for way in ways + ways {
-            for _ in 0..<3 { #expect(try broker.get(url.text).seed == current.current) }
-            let next = current.advance()
-            try way()
-            #expect(try broker.get(url.text).seed == next)
-        }
-    }
-
     @Test func expiredImagesAreRequested() throws {
         let current = Version()
         let setting = try Setting { _ in picture(current.current, maxAge: 1) }

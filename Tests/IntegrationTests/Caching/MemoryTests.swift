@@ -53,30 +53,6 @@
         #expect(try holder.picture(held) == Self.picture(0))
     }
 
-    @Test func leasingEverythingLeavesOthersServed() throws {
-        let setting = try start()
-        let greedy = try setting.client()
-        for number in 0..<100 { _ = try greedy.load(setting.url("/\(number)")) }
-        let report = try setting.broker.stats()
-        #expect(report[.leasedBytes] == 100 << 16)
-        #expect(report[.memoryBytes] <= 1 << 20)
-        #expect(report[.evictedLeasedBytes] >= 99 << 16 - 1 << 20)
-        let modest = try setting.client()
-        for number in 100..<120 {
-            #expect(try modest.loaded(setting.url("/\(number)"), releasing: true).picture == Self.picture(number))
-            // Images without leases are kept before leased ones, so that there is room for this one.
-            #expect(try modest.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
-        }
-        greedy.close()
-        try setting.broker.wait(for: "its leases are released") {
-            $0[.evictedLeasedBytes] == 0 && $0[.leasedBytes] == 0
-        }
-        try setting.idle()
-        // Small images have memfds only while they are leased.
-        let files = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
-        #expect(!files.contains { $0.contains("imgbroker-shared") || $0.contains("imgbroker-pixels") }, "\(files)")
-    }
-
     /// The statistics, the log and the doctor say that descriptors, not bytes, cause evictions.
     @Test func descriptorsBoundTheImagesInMemory() throws {
         let (setting, client) = try Setting(descriptorLimit: 160) { png(largeTile($0.numberInPath)) }.withClient()
@@ -205,24 +181,5 @@
         // The output, and 64 MiB for each of the five workers.
         #expect(mostResident <= limit + 5 * 64 << 20)
         #expect(try setting.idle()[.reservedBytes, .workerRestarts, .failed] == [0, 0, 0])
-    }
-
-    /// An image larger than the whole budget is decoded, too, with no other job beside it.
-    @Test func largerThanAllMemory() throws {
-        let sides = [2000, 2008, 2016, 2024]
-        let files = sides.map { TestPNG.blank(width: $0, height: 2000) }
-        let (setting, client) = try Setting(["--memory-limit", "8M"], workers: 3) { request in
-            Int(request.path.dropFirst()).map { .ok(files[$0]) } ?? .status(404)
-        }.withClient()
-        let ids = try sides.indices.map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
-        var mostReserved = 0
-        try eventually("all are answered") {
-            let report = try setting.broker.stats()
-            mostReserved = max(mostReserved, report[.reservedBytes])
-            return report.ended == sides.count
-        }
-        for (side, id) in zip(sides, ids) { #expect(try client.answer(to: id).image().width == side) }
-        #expect(mostReserved < 2 * 16_000_000)
-        #expect(try setting.idle()[.reservedBytes] == 0)
     }
 }

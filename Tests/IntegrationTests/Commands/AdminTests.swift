@@ -4,29 +4,6 @@
         try Setting(arguments) { $0.path.hasPrefix("/missing") ? .status(404) : numberedImage($0) }
     }
 
-    @Test func suspensionServesHitsAndQueuesLoads() throws {
-        let setting = try Self.setting()
-        let (client, root) = (try setting.client(), try setting.client())
-        _ = try client.load(setting.url("/1"))
-        #expect(try root.ask("suspend").isOK)
-        let ids = try (2..<5).map { try client.get(setting.url("/\($0)")) }
-        #expect(try client.load(setting.url("/1")).image().source == .memory)
-        try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 && $0[.running] == 0 }
-        #expect(setting.origin.requests.count == 1)
-        try client.cancel(ids[2])
-        #expect(try root.ask("resume").isOK)
-        for (id, number) in zip(ids.dropLast(), 2...) { #expect(try client.picture(answering: id) == tile(number)) }
-        #expect(setting.origin.requests.count == 3)
-    }
-
-    @Test func suspendedRequestsTimeOut() throws {
-        let (setting, client) = try Self.setting().withClient()
-        _ = try client.ask("suspend")
-        #expect(try client.failure(setting.url("/1"), #""totalTimeoutMs":50"#).code == .timeout)
-        #expect(setting.origin.requests.isEmpty)
-        #expect(try setting.idle()[.queued] == 0)
-    }
-
     @Test func cancelAllEndsPendingRequests() throws {
         let setting = try Self.setting()
         let clients = try (0..<3).map { _ in try setting.client() }
@@ -91,39 +68,8 @@
             #expect(try client.loaded(setting.url("/\(number)")) == (tile(number), .memory))
         }
         #expect(try client.stats()[.decodes] == 16)
-    }
-
-    @Test func emptyAndRepeatedPrefetch() throws {
-        let (setting, client) = try Self.setting().withClient()
-        let nothing = try client.frames(of: try client.prefetch([]))
-        #expect(nothing.last!.isOK)
-        #expect(nothing.dropLast().map { $0.fields["total"] as? Int } == [0])
-        let same = try client.frames(of: try client.prefetch(["/1", "/1", "/1#a"].map(setting.url)))
-        #expect(same.last!.isOK)
-        #expect(same.dropLast().last?.fields["done"] as? Int == 3)
-        #expect(setting.origin.requests.count == 1)
         let many = try client.prefetch((0...1000).map { setting.url("/\($0)") })
         #expect(try client.answer(to: many).error?.code == .badRequest)
-    }
-
-    @Test func prefetchYieldsAndIsJoined() throws {
-        let (setting, client) = try Self.setting().withClient()
-        // The maximum of downloads from one origin runs; later ones are queued.
-        let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
-        setting.origin.expectHeld("/held/6")
-        let id = try client.prefetch(["/10", "/11", "/12"].map(setting.url))
-        try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 }
-        let wanted = try client.get(setting.url("/12"))
-        try setting.broker.wait(for: "the request is pending") { $0[.requests] == 7 }
-        // Downloads run one at a time from here on.
-        setting.origin.gate("/held/1").open()
-        #expect(try client.picture(answering: wanted) == tile(12))
-        #expect(try client.frames(of: id).last!.isOK)
-        for number in 2...6 { setting.origin.gate("/held/\(number)").open() }
-        for id in held { _ = try client.answer(to: id) }
-        let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/held") }
-        #expect((order.first, order.count) == ("/12", 3))
-        #expect(try client.stats()[.coalesced] == 1)
     }
 
     @Test func prefetchCanBeCancelled() throws {

@@ -44,34 +44,16 @@
     }
 
     /// Starts a broker with a script in place of the decode worker.
-    private func broker(
-        imgworker script: String, _ arguments: [String] = []
-    ) throws -> (TemporaryDirectory, TestBroker) {
+    private func broker(imgworker script: String) throws -> (TemporaryDirectory, TestBroker) {
         let directory = try TemporaryDirectory()
         try Programs.install(["imgbroker", "imgfetch"], in: directory.path)
         try Programs.write("#!/bin/sh\n\(script)\n", to: directory.file("imgworker"))
-        return (directory, try TestBroker(arguments, workers: 1, folder: directory.path))
+        return (directory, try TestBroker(workers: 1, folder: directory.path))
     }
 
     /// A worker that reports ready without a sandbox.
     private static let unconfined = workerScript(
         sending: #"{"type":"ready","version":"\#(ProductVersion.current)"}"#)
-
-    @Test func unconfinedWorkersNeedAnOption() throws {
-        do {
-            let (directory, broker) = try broker(imgworker: Self.unconfined)
-            try eventually("the log states the reason") {
-                broker.logLines.contains { $0.contains("--allow-unsandboxed") }
-            }
-            let report = try broker.stats()
-            #expect((report[.workers], report.sandbox) == (0, "none"))
-            #expect(directory.names.count == 3)
-        }
-        let (directory, broker) = try broker(imgworker: Self.unconfined, ["--allow-unsandboxed"])
-        try broker.wait(for: "the worker is accepted") { $0[.workers] == 1 }
-        #expect(try broker.stats().sandbox == "none")
-        #expect(directory.names.count == 3)
-    }
 
     @Test func workersAreConfined() throws {
         let setting = try DiskSetting()

@@ -103,27 +103,6 @@
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
     }
 
-    @Test func damagedRastersAreNotServed() throws {
-        let setting = try DiskSetting(hasFiles: true)
-        for number in 0..<4 { _ = try setting.load(number, thumbnail) }
-        try setting.wait(for: .on, entries: 8)
-        try setting.end()
-        let paths = setting.files("rasters")
-        #expect(paths.count == 4)
-        let bytes = paths.map { FileManager.default.contents(atPath: $0) ?? Data() }
-        var flipped = bytes[0]
-        flipped[100] ^= 1
-        for (path, bytes) in zip(paths, [flipped, bytes[1].dropLast(10), bytes[3], bytes[2]]) {
-            try bytes.write(to: URL(filePath: path))
-        }
-        try setting.start()
-        for number in 0..<4 {
-            #expect(isThumbnail(try setting.load(number, thumbnail).picture, of: number))
-            #expect(setting.downloads(number) == 1)
-        }
-        #expect(try setting.client.stats()[.decodes] == 4)
-    }
-
     @Test func twoBrokersDoNotShareADirectory() throws {
         let setting = try DiskSetting()
         _ = try setting.load(1)

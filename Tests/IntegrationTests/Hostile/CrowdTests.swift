@@ -72,24 +72,6 @@
         try setting.broker.wait(for: "its leases are released") { $0[.leasedBytes] == 0 }
         #expect(try client.picture(of: setting.url("/0")) == tile(0))
     }
-
-    @Test func tooManyPendingRequests() throws {
-        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
-        let most = try #require(try client.hello().limits["maxPendingRequests"])
-        var frames: [UInt8] = []
-        let ids = (0..<most + 10).map { _ in client.newID() }
-        for id in ids { frames += RawClient.frame(RawClient.getText(id, setting.url("/a"))) }
-        try client.send(frames)
-        for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
-        let other = try setting.client()
-        let late = try other.get(setting.url("/a"))
-        try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }
-        setting.origin.gate("/a").open()
-        for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
-        #expect(try other.picture(answering: late) == tile(1))
-        #expect(setting.origin.requests.count == 1)
-        #expect(try setting.broker.stats()[.decodes] == 1)
-    }
 }
 
 /// The time in which a client is served beside clients that do not read.

@@ -1,4 +1,4 @@
-/// Requests that end early: cancelled, disconnected or timed out.
+/// Requests that end early: cancelled, disconnected or timed out. `BrokerCoreTests` has the times of each waiter.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CancelTests {
     private let setting: Setting
     private let client: RawClient
@@ -9,10 +9,7 @@
         setting = try Setting { request in
             let picture = png(tile(request.path.utf8.count, side: 64))
             switch request.path.filter(\.isLetter) {
-            case "silent": return .silent
             case "stalls": return picture.with { $0.hold = .afterBytes(1000) }
-            case "drips":
-                return picture.with { ($0.pieceBytes, $0.pauseMs) = (200, 20) }
             case "fast": return picture
             default: return picture.with { $0.hold = request.number == 1 ? .afterBytes(1000) : .never }
             }
@@ -63,21 +60,6 @@
         #expect(setting.origin.statistics("/a").requests == 2)
     }
 
-    @Test func getRightAfterCancel() throws {
-        let id = try client.get(setting.url("/a"))
-        #expect(begun("/a"))
-        let (cancelling, again) = (client.newID(), client.newID())
-        // In one write, so that the broker reads both messages together.
-        try client.send(
-            RawClient.frame(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
-                + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-        #expect(try client.answer(to: cancelling).error == nil)
-        #expect(try client.picture(answering: again) == tile(2, side: 64))
-        #expect(setting.origin.statistics("/a").requests == 2)
-        #expect(try setting.idle()[.reservedBytes] == 0)
-    }
-
     @Test func reusedID() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
@@ -115,72 +97,10 @@
         #expect(try client.picture(of: setting.url("/q0")) == tile(3, side: 64))
     }
 
-    @Test func silentOriginTimesOut() throws {
-        let patient = try other.get(setting.url("/silent"))
-        #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.requests == 1 })
-        let error = try #require(try client.answer(to: client.get(setting.url("/silent"), #""timeoutMs":300"#)).error)
-        #expect((error.code, error.isRetryable) == (.timeout, true))
-        // The request with the longer timeout still waits, and others are served.
-        #expect(try client.picture(of: setting.url("/fast")) == tile(5, side: 64))
-        #expect(setting.origin.statistics("/silent").abandoned == 0)
-        try other.cancel(patient)
-        #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })
-    }
-
     @Test func stalledTransferTimesOut() throws {
         // Long enough for the request to reach the origin on a busy machine.
         #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":5000"#).code == .timeout)
         #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
         try setting.broker.waitForSettledDescriptors(warm)
-    }
-
-    /// Progress keeps a request alive, up to its total timeout.
-    @Test func totalTimeoutBoundsSlowTransfers() throws {
-        for attempt in 0..<5 {
-            let path = "/drips\(attempt)"
-            let patient = try other.get(setting.url(path), #""timeoutMs":3000"#)
-            try taken(2 * attempt + 1)
-            let late = try client.get(setting.url(path), #""timeoutMs":10000,"totalTimeoutMs":700"#)
-            let end = try client.answer(to: late)
-            let answer = try other.answer(to: patient)
-            // On a machine without time for this test, most of the transfer preceded the second request.
-            if case .image = end.reply { continue }
-            #expect(end.error?.code == .timeout)
-            #expect(setting.origin.statistics(path).requests == 1)
-            // On a machine without time for the origin, the transfer was silent indeed.
-            if answer.error?.code == .timeout, setting.origin.statistics(path).longestPauseMs > 1000 { continue }
-            #expect(try other.picture(answer) == tile(7, side: 64))
-            return
-        }
-        Issue.record("no body took longer than the total timeout without pauses above a second")
-    }
-
-    @Test func totalTimeoutIncludesTheQueue() throws {
-        let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
-        for path in 0..<6 { #expect(begun("/q\(path)")) }
-        #expect(try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#).code == .timeout)
-        #expect(setting.origin.statistics("/fast2").requests == 0)
-        for id in blocking { try other.cancel(id) }
-        #expect(try setting.idle()[.reservedBytes] == 0)
-    }
-
-    /// An original that is removed while it is decoded is delivered whole.
-    @Test func originalRemovedDuringItsDecoding() throws {
-        let file = TestPNG.blank(width: 4000, height: 4000)
-        let single = try Setting(workers: 1, routes: ["/a": .ok(file)])
-        let client = try single.client()
-        try single.idleWorkers()
-        // The one worker has this to do first.
-        let pixels = try client.get(single.url("/a"), #""delivery":"none""#)
-        let id = try client.get(single.url("/a"), #""as":"original""#)
-        let inline = try client.get(single.url("/a"), #""as":"original","delivery":"inline""#)
-        try single.broker.wait(for: "the decoding is running") { $0[.downloads] == 1 }
-        #expect(try client.remove(single.url("/a")) == 1)
-        #expect(try client.answer(to: pixels).image().width == 4000)
-        #expect(try client.bytes(of: try client.answer(to: id)) == file)
-        #expect(try client.bytes(of: try client.answer(to: inline)) == file)
-        #expect(try single.idle()[.memoryBytes] == 0)
-        client.close()
-        try single.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 }

@@ -28,27 +28,6 @@
         #expect(try client.failure(setting.url("/a"), #""damaged":"yes""#).code == .badRequest)
     }
 
-    /// A sound image is one for both.
-    @Test func soundImages() throws {
-        let (setting, client) = try Setting(routes: ["/a": png(Self.picture)]).withClient()
-        let first = try client.load(setting.url("/a"), Self.accept)
-        #expect(first.fields["damaged"] == nil)
-        #expect(try client.picture(first) == Self.picture)
-        let second = try client.load(setting.url("/a")).image()
-        #expect(try (second.source, second.buffer) == (.memory, first.image().buffer))
-    }
-
-    @Test func nothingOfItIsOnDisk() throws {
-        let file = Self.picture.png
-        let setting = try DiskSetting(other: { _ in .ok(Array(file.prefix(file.count / 2))) })
-        for members in [Self.accept, Self.accept + #","variant":{"width":20}"#, Self.accept + #","as":"png""#] {
-            #expect(try setting.client.load(setting.origin.url("/a"), members).image().damage != nil)
-        }
-        try setting.wait(for: .on, entries: 0)
-        try setting.restart()
-        #expect(try setting.client.load(setting.origin.url("/a"), Self.accept).image().source == .network)
-    }
-
     /// A body that is shorter than its Content-Length is not accepted: the transfer has failed.
     @Test func shortTransfers() throws {
         let file = Self.picture.png

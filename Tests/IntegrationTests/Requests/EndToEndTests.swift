@@ -117,26 +117,6 @@
         try setting.broker.wait(for: "no lease is left") { $0[.leases] == 0 && $0[.leasedBytes] == 0 }
     }
 
-    @Test func progress() throws {
-        let id = try client.get(setting.url("/held.png"), #""progress":true"#)
-        var received: [Int] = []
-        while true {
-            let incoming = try client.answer(to: id, orProgress: true)
-            guard case .progress(_, let bytes, let expected) = incoming.reply else {
-                #expect(try client.picture(incoming) == picture.premultiplied)
-                break
-            }
-            received.append(bytes)
-            if bytes > 0 { setting.origin.gate("/held.png").open() }
-            #expect(expected == nil || expected == picture.png.count)
-        }
-        #expect((received.first, received.last) == (0, picture.png.count))
-        #expect(received == received.sorted())
-        #expect(received.count >= 3)
-        #expect(received.count <= 20)
-        #expect(received.filter { $0 == picture.png.count }.count == 1)
-    }
-
     @Test func hello() throws {
         let incoming = try client.ask("hello", #""protocol":1,"client":"test/1","unknown":[1,{"a":null}]"#)
         let fields = incoming.fields

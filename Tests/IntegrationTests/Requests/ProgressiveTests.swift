@@ -60,22 +60,6 @@
         #expect(try client.stats()[.leasedBytes] == 30 * 20 * 4 + 20 * 13 * 4)
     }
 
-    @Test(arguments: Kind.allCases) func partialImagesAreSpaced(_ kind: Kind) throws {
-        let file = kind.file(of: picture)
-        let (setting, client) = try Setting(workers: 1) { _ in
-            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 60) }
-        }.withClient()
-        var frames: [RawClient.Incoming] = []
-        let took = try milliseconds {
-            frames = try client.frames(setting.url("/a"), #""progressive":true,"delivery":"inline""#)
-        }
-        #expect(frames.count >= 3)
-        // At most one partial image every 200 ms.
-        #expect(frames.count - 1 <= took / 200 + 1)
-        #expect(try frames.map { try $0.image().final } == frames.indices.map { $0 == frames.count - 1 })
-        #expect(try frames.allSatisfy { try $0.image().payload == 300 * 200 * 4 })
-    }
-
     /// A format without progressive decoding yields one frame.
     @Test func otherFormatsYieldOneFrame() throws {
         let file = picture.png

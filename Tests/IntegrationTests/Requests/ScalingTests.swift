@@ -36,23 +36,6 @@
         #expect(try client.picture(of: setting.url("/a")) == source)
     }
 
-    @Test func coverTakesTheMiddle() throws {
-        let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
-        let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
-        let high = TestPicture(width: 40, height: 60) { _, y in bands[y / 20] }
-        let (setting, client) = try Setting(routes: ["/wide": png(source), "/high": png(high)]).withClient()
-        let green = TestPicture(width: 20, height: 40) { _, _ in bands[1] }
-        let members = #""variant":{"width":20,"height":40,"fit":"cover"}"#
-        #expect(try client.picture(of: setting.url("/wide"), members) == green)
-        let flat = try client.picture(
-            try client.load(setting.url("/high"), #""variant":{"width":40,"height":20,"fit":"cover"}"#))
-        #expect(flat == TestPicture(width: 40, height: 20) { _, _ in bands[1] })
-        // `fill` distorts and crops nothing.
-        let filled = try client.picture(
-            try client.load(setting.url("/wide"), #""variant":{"width":30,"height":7,"fit":"fill"}"#))
-        #expect([filled[2, 3], filled[15, 3], filled[27, 3]] == bands)
-    }
-
     @Test func scaleDown() throws {
         let source = flat(5, width: 60, height: 40)
         let small = flat(6, width: 20, height: 10)

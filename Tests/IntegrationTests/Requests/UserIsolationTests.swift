@@ -60,13 +60,6 @@ struct UserIsolationTests {
         #expect(try setting.broker.stats()[.coalesced] == 1)
     }
 
-    @Test func differentHeadersAreDifferentRequests() throws {
-        let setting = try changingOrigin()
-        let users = try [ann, ann, bob].map { try setting.client(as: $0) }
-        let members = ["de", "fr", "it"].map { #""headers":{"Accept-Language":"\#($0)"}"# }
-        #expect(try Set(pictures(setting, users, members, held: 3).map(\.bytes)).count == 3)
-    }
-
     @Test func cacheKeysArePerUser() throws {
         let setting = try changingOrigin(holds: false)
         let users = try [ann, bob].map { try setting.client(as: $0) }
@@ -256,17 +249,5 @@ struct UserIsolationTests {
         #expect(seen == ["/1", "/2", "/4"].map { setting.url($0) })
         // Both waiters of a shared download receive its events.
         #expect(try first.nextIfThere() == nil)
-    }
-
-    @Test func cancelLeavesRequestsOfOthers() throws {
-        let setting = try changingOrigin()
-        let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
-        let ids = [try first.get(setting.url("/a")), try second.get(setting.url("/a"))]
-        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
-        // Ids are per client, so both requests have the same.
-        #expect(ids[0] == ids[1])
-        try first.cancel(ids[0])
-        setting.origin.gate("/a").open()
-        #expect(try second.picture(answering: ids[1]) == tile(251))
     }
 }

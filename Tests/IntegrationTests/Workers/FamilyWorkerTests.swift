@@ -60,23 +60,6 @@
         #expect((1...2).contains(setting.loaders.count))
     }
 
-    /// A worker that was killed from outside is replaced as often as it takes.
-    @Test func killed() throws {
-        let setting = try FamilySetting()
-        let client = try setting.client()
-        let id = try client.get(setting.origin.url("/avif/stand/header"))
-        for _ in 0..<4 {
-            try eventually("a worker stands") { setting.loaders.count == 1 }
-            let loader = try #require(setting.loaders.first)
-            setting.broker.signal(loader, SIGKILL)
-            try eventually("it is gone") { !loader.isAlive }
-        }
-        try setting.loadOthers(0..<5)
-        #expect(try setting.broker.stats()[.failed] == 0)
-        client.close()
-        _ = id
-    }
-
     /// A program that is missing is named; installed, it is used after a reload, and removed, no more.
     @Test func installedAndRemoved() throws {
         let setting = try FamilySetting(loader: nil)
