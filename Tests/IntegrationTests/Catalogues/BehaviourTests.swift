@@ -1,93 +1,42 @@
-// Behaviours that in-process image loaders have, and that a broker must have too. Each has a test with a broker and an
-// origin, here or in the suite that is named; details are tested in the suites of the components.
+// Behaviours that in-process image loaders have, and that a broker must have too: each with its tests, here or in the
+// suite that is named. Suites after "core" are those of the broker without processes, and after "fetch", "cache" and
+// "decode" those of its workers.
 //
-//      Sharing (this file)
+//      Sharing
 //  1   CoalescingTests.manyGetsOfThreeVariants
-//  2   CoalescingTests.errorsReachAllWaiters
+//  2   core: CoalescingTests, `an error goes to all waiters and is not cached`
 //  3   CancelTests.cancelOfOneOfTwo
 //  4   CancelTests.lastCancelAbortsTheTransfer
-//  5   CancelTests.getRightAfterCancel
+//  5   CancelTests.reusedID
 //  6   ComplaintTests.noStepStartsAfterACancellation
-//  7   ComplaintTests.eachSizeIsSeparate
-//  8   sameVariantIsDecodedOnce
-//  9   joinerRaisesThePriorityWhileItWaits
+//  7   ScalingTests.everyFit
+//  8   core: CoalescingTests, `many clients and variants …`, `two URLs of equal bytes share their pixels`
+//  9   ComplaintTests.prefetchYieldsToRequests; core: CachingTests, `a joiner raises a job's priority …`
 //  10  originalAndPixelsShareOneDownload
 //
-//      Loading (BehaviourTests+Loading.swift)
+//      Loading
 //  11  ErrorTests.eachHasItsCode
 //  12  oversizeBodyIsAborted
-//  13  interruptedBodyIsResumed, cancelledBodyIsResumedByTheNextRequest, completeBodyIsNotResumed
-//  14  redirectsAreFollowed, largeBodiesArriveConcurrently
-//  15  failedTransferIsRetriedOnce, cancelledRequestIsNotRetried
+//  13  onlyCancelledBodiesAreResumed; fetch: ResumptionTests
+//  14  ErrorTests.eachHasItsCode; fetch: RedirectTests, DownloadTests
+//  15  LoadCommandTests.retries; core: CachingTests, RetryPolicyTests
 //  16  CachingTests.staleFirstSendsTwoFrames
 //  17  CachingTests.modes
 //
-//      Caching (BehaviourTests+Caching.swift)
-//  18  variantIsDecodedFromTheCachedOriginal
+//      Caching
+//  18  DiskTierTests.restartedBrokerServesFromDisk; core: OriginalsTests
 //  19  storageSelectsTheTiers
 //  20  DiskTierTests.removedDirectory
-//  21  agedEntryIsRevalidated, frequentUseKeepsAnEntryInMemory, leastRecentlyUsedEntryIsEvictedFromDisk
-//  22  fileNamesDoNotContainURLs
-//  23  DiskTierTests.damagedOriginalsAreNotServed, removedFileIsAMiss; without a broker: DamageTests, ForeignFileTests
+//  21  CachingTests.revalidationRefreshesWithoutDecoding, MemoryTests.staysWithinTheLimit,
+//      ComplaintTests.sizeLimitsHold; FreshnessTests; core: EvictionQueueTests; cache: EvictionTests
+//  22  core: DiskTierTests, `key texts differ when requests do`; cache: FormatTests
+//  23  DiskTierTests.damagedOriginalsAreNotServed; cache: DamageTests, FindingTests, ForeignFileTests
 //
-//      Images (BehaviourTests+Images.swift)
-//  24  orientationIsAppliedOnce, ScalingTests.everyFit, sizesAreExact, alphaIsKept, LoadCommandTests.messages;
-//      without a broker: PNGTests.everyKindAndDepthIsExact, AnimationLimitTests.loops
-//  25  requestsLeaveNoResources, undecodablePartYieldsNoPartialImage (also: ProgressiveTests)
+//      Images
+//  24  ScalingTests.everyFit, LoadCommandTests.messages; decode: ScalingTests, PNGTests.everyKindAndDepthIsExact,
+//      AnimationLimitTests.loops
+//  25  StormTests, SoakTests, ProgramTests.threadsAndDescriptors, ProgressiveTests
 @Suite(.blocking, .timeLimit(.minutes(10))) struct BehaviourTests {
-    /// The step is decoding one original at one size: it is shared by all URLs with the same bytes and by all requests.
-    @Test func sameVariantIsDecodedOnce() throws {
-        let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .beforeHeaders } }
-        var (asked, buffers): ([(RawClient, Int, TestPicture)], Set<Int?>) = ([], [])
-        for path in ["/a", "/b"] {
-            for (members, width, height) in [
-                (#""variant":{"width":30}"#, 30, 20), (#""variant":{"width":15}"#, 15, 10), ("", 60, 40),
-            ] {
-                for _ in 0..<3 {
-                    let client = try setting.client()
-                    let id = try client.get(setting.url(path), members)
-                    asked.append((client, id, flat(7, width: width, height: height)))
-                }
-            }
-        }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 18 }
-        for path in ["/a", "/b"] { setting.origin.gate(path).open() }
-        for (client, id, picture) in asked {
-            let incoming = try client.answer(to: id)
-            #expect(try client.picture(incoming) == picture)
-            buffers.insert(try incoming.image().buffer)
-        }
-        #expect(buffers.count == 3)
-        #expect(try setting.broker.stats()[.downloads, .decodes] == [2, 3])
-    }
-
-    @Test func joinerRaisesThePriorityWhileItWaits() throws {
-        let setting = try Setting(workers: 1) { request in
-            png(tile(request.path.utf8.count)).with {
-                $0.hold = request.path.hasPrefix("/block") ? .beforeHeaders : .never
-            }
-        }
-        let (client, other) = (try setting.client(), try setting.client())
-        // The maximum of concurrent downloads from one origin.
-        for index in 0..<6 { try client.get(setting.url("/block\(index)"), #""priority":"high""#) }
-        for index in 0..<6 { setting.origin.expectHeld("/block\(index)") }
-        let paths = [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/raised", "low"), ("/normal", "normal")]
-        var ids = try (paths + [("/high", "high"), ("/raised", "high")]).map {
-            try client.get(setting.url($0), #""priority":"\#($1)""#)
-        }
-        let joined = try other.get(setting.url("/joined"), #""priority":"high""#)
-        let left = try other.get(setting.url("/left"), #""priority":"high""#)
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 15 && $0[.queued] == 6 }
-        try other.cancel(left)
-        // Downloads run one at a time from here on.
-        setting.origin.gate("/block0").open()
-        #expect(try other.picture(answering: joined) == tile(7))
-        while let id = ids.popLast() { _ = try client.answer(to: id).image() }
-        let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
-        // Requests of one priority run in the order of arrival, whenever their priority was raised.
-        #expect(order == ["/joined", "/raised", "/high", "/normal", "/left", "/low"])
-    }
-
     @Test func originalAndPixelsShareOneDownload() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let (client, other) = (try setting.client(), try setting.client())
@@ -98,5 +47,81 @@
         #expect(try client.picture(answering: pixels) == tile(1))
         #expect(try other.bytes(of: try other.answer(to: original)) == tile(1).png)
         #expect(setting.origin.requests.count == 1)
+    }
+
+    @Test(arguments: [true, false]) func oversizeBodyIsAborted(_ lengthIsKnown: Bool) throws {
+        let limit = 64 << 10
+        let file = tile(1).png
+        let (setting, client) = try Setting(["--max-download", "64K"]) { request in
+            if request.path == "/full" { return .ok(file + [UInt8](repeating: 0, count: limit - file.count)) }
+            return .ok([UInt8](repeating: 0, count: limit * 3)).with {
+                $0.framing = lengthIsKnown ? .length : .chunked
+                $0.hold = .afterBytes(lengthIsKnown ? 0 : limit * 2)
+            }
+        }.withClient()
+        #expect(try client.failure(setting.url("/a")).code == .tooLarge)
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
+        #expect(setting.origin.statistics("/a").requests == 1)
+        #expect(try client.picture(of: setting.url("/full")) == tile(1))
+    }
+
+    /// By the next request, also when one in between is cancelled before the origin has answered it.
+    @Test func onlyCancelledBodiesAreResumed() throws {
+        let body = tile(1, side: 100).png
+        let (setting, client) = try Setting { request in
+            .resource(body, etag: #""one""#, for: request).with {
+                switch request.number {
+                case 1:
+                    (($0.pieceBytes, $0.pauseMs), $0.hold) = ((2000, 30), .afterBytes(20_000))
+                case 2: $0.hold = .beforeHeaders
+                default: break
+                }
+            }
+        }.withClient()
+        let first = try client.get(setting.url("/a"), #""progress":true"#)
+        while case .progress(_, let received, _) = try client.answer(to: first, orProgress: true).reply {
+            if received > 0 { break }
+        }
+        setting.origin.expectHeld("/a")
+        for number in 1...2 {
+            let id = number == 1 ? first : try client.get(setting.url("/a"))
+            #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.requests == number && $0.held == 1 })
+            try client.cancel(id)
+            #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == number })
+            try setting.broker.wait(for: "its job has ended") { $0[.running] == 0 }
+        }
+        // The second time after the whole body.
+        for _ in 1...2 {
+            #expect(try client.picture(of: setting.url("/a")) == tile(1, side: 100))
+            #expect(try client.remove(setting.url("/a")) == 1)
+        }
+        let ranges = setting.origin.requests.map { $0["Range"] }
+        try #require(ranges.count == 4)
+        #expect(ranges[1]?.hasPrefix("bytes=") == true && ranges[2] == ranges[1])
+        #expect(ranges[0] == nil && ranges[3] == nil)
+    }
+
+    @Test func storageSelectsTheTiers() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        func query(_ number: Int, _ members: String = "") throws -> [Bool?] {
+            Array(try setting.client.query(setting.url(number), members).prefix(2))
+        }
+        let cases = [("none", false, false), ("memory", true, false), ("disk", false, true), ("both", true, true)]
+        for (number, (storage, _, _)) in cases.enumerated() {
+            #expect(try setting.load(number, #""storage":"\#(storage)""#).picture == flat(number))
+        }
+        try setting.wait(for: .on, entries: 2)
+        for (number, (storage, memory, disk)) in cases.enumerated() {
+            #expect(try query(number) == [memory, disk], "\(storage)")
+        }
+        let variant = "," + thumbnail
+        #expect(try query(3, variant) == [false, true])
+        _ = try setting.load(3, thumbnail)
+        #expect(try query(3, variant) == [true, true])
+        let again = try cases.indices.map { try setting.load($0, #""storage":"none""#).source }
+        #expect(again == [.network, .memory, .disk, .memory])
+        try setting.restartUntilReady()
+        #expect(try cases.indices.map { try setting.load($0).source } == [.network, .network, .disk, .disk])
     }
 }

@@ -105,18 +105,6 @@ extension ComplaintTests {
         #expect(try client.stats()[.prefetched] == 20)
     }
 
-    @Test func signedURLsShareByCacheKey() throws {
-        let (setting, client) = try Setting { request in png(tile(request.query.utf8.count)) }.withClient()
-        let key = #""cacheKey":"a picture""#
-        #expect(try client.picture(of: setting.url("/a?signature=1"), key) == tile(11))
-        #expect(try client.loaded(setting.url("/a?signature=22"), key) == (tile(11), .memory))
-        #expect(setting.origin.requests.count == 1)
-        // Queries are not stripped from URLs, and the cache key does not apply to requests without it.
-        #expect(try client.picture(of: setting.url("/a?signature=333")) == tile(13))
-        #expect(try client.picture(of: setting.url("/a?signature=1")) == tile(11))
-        #expect(setting.origin.requests.count == 3)
-    }
-
     @Test func processesShareOneDownload() throws {
         let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.pauseMs = 50 } }
         let directory = try TemporaryDirectory()
@@ -129,22 +117,6 @@ extension ComplaintTests {
         #expect(setting.origin.requests.count == 1)
         let report = try setting.broker.stats()
         #expect((report[.requests], report[.networkLoads], report[.decodes]) == (5, 1, 1))
-    }
-
-    @Test func scaledDownAnimationKeepsItsFrames() throws {
-        var animation = TestAnimation(width: 60, height: 40, frames: [])
-        animation.frames = (0..<5).map { .init(0, 0, flat($0, width: 60, height: 40), .keep, isBlended: false) }
-        // The limit of 8,000 bytes leaves 400 pixels to each of the five frames.
-        let setting = try Setting(["--scale-down-limit", "8000"], routes: ["/a": .ok(animation.gif())])
-        let client = try setting.client()
-        let limited = try client.load(setting.url("/a"), #""variant":{"frame":"all","scaleDown":true}"#).image()
-        #expect((limited.timing?.delaysMs.count, limited.width, limited.height) == (5, 24, 16))
-        #expect(limited.bytes == 5 * 24 * 16 * 4)
-        let one = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#).image()
-        #expect((one.width, one.height) == (54, 36))
-        let all = try client.load(setting.url("/a"), #""variant":{"frame":"all"}"#).image()
-        #expect((all.width, all.height, all.bytes) == (60, 40, 5 * 60 * 40 * 4))
-        #expect(setting.origin.requests.count == 1)
     }
 
     // MARK: 11: partial images
@@ -180,7 +152,6 @@ extension ComplaintTests {
     // MARK: 16: after the last frame
 
     /// Cancels where a next step would follow: after a disk look-up, and after a failed decoding.
-    /// `BehaviourTests.cancelledRequestIsNotRetried` does so after a failed transfer.
     @Test func noStepStartsAfterACancellation() throws {
         let setting = try DiskSetting(other: { _ in .ok(Self.damaged(flat(1))) })
         // Of an image that is certainly not on disk, there is no look-up.

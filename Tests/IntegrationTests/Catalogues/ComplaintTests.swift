@@ -1,31 +1,30 @@
 import Synchronization
 
 // Frequent complaints about in-process image loaders, each with the tests that show that a broker has no such fault.
-// Numbers from 8 on are in ComplaintTests+Caching.swift.
+// Numbers from 8 on are in ComplaintTests+Caching.swift. Suites after "core" are those of the broker without processes.
 //
 //  1   Decoding takes memory until the process dies            oversizedImagesAreRefusedBeforeDecoding,
 //                                                              AdmissionTests.largePicturesQueue
 //  2   So does the body itself                                 bodiesAreNotInProcessMemory
 //  3   Cancelling one cancels all that share                   CancelTests.disconnectDuringTransfer
-//  4   Completion is lost or doubled on cancel                 cancelledRequestsEndExactlyOnce
-//  5   One URL in several sizes: wrong size, double work       eachSizeIsSeparate
+//  4   Completion is lost or doubled on cancel                 StormTests, SoakTests
+//  5   One URL in several sizes: wrong size, double work       ScalingTests.everyFit
 //  6   URL is blocked after a passing failure                  passingFailuresAreNotRemembered,
-//                                                              FailingOriginTests.recentFailuresAreListed
+//                                                              ControlCommandTests.failedList
 //  7   304 is unreliable, or gives no image                    revalidatedImageIsComplete,
-//                                                              revalidationWorksFromDisk,
-//                                                              revalidatedButRemovedImageIsLoadedAgain
+//                                                              revalidatedButRemovedImageIsLoadedAgain;
+//                                                              core: DiskTierTests
 //  8   Partial or corrupt file is served for ever              truncatedBodyIsNeverCached,
 //                                                              corruptOriginalIsReloadedOnce
 //  9   Size limit is not enforced                              sizeLimitsHold
 //  10  Stored bytes differ from received bytes                 originalsAreStoredUnchanged
 //  11  Progressive decoding goes on after the end              partialImagesEndWithTheRequest
 //  12  Prefetching starves others, or joiners stay behind      prefetchYieldsToRequests
-//  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
+//  13  Signed URLs defeat the cache                            LoadCommandTests.requestOptions,
+//                                                              UserIsolationTests.cacheKeysArePerUser
 //  14  Separate pipelines load twice                           processesShareOneDownload
-//  15  Scaling down changes what others get                    ScalingTests.scaleDown,
-//                                                              scaledDownAnimationKeepsItsFrames
-//  16  Work starts after the cancellation                      noStepStartsAfterACancellation,
-//                                                              BehaviourTests.cancelledRequestIsNotRetried
+//  15  Scaling down changes what others get                    ScalingTests.scaleDown; core: RepresentationTests
+//  16  Work starts after the cancellation                      noStepStartsAfterACancellation; core: CachingTests
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ComplaintTests {
     /// A PNG with a valid header and damaged data.
     static func damaged(_ picture: TestPicture) -> [UInt8] {
@@ -68,73 +67,6 @@ import Synchronization
         #expect(small.width == 8)
         #expect(try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image().bytes == body.count)
         for process in processes { #expect(peak(process) - before < 16 << 20, "\(process.name)") }
-    }
-
-    // MARK: 3 and 4: cancelling
-
-    @Test func cancelledRequestsEndExactlyOnce() throws {
-        let (setting, client) = try Setting { request in
-            png(tile(request.numberInPath)).with {
-                $0.hold = request.numberInPath % 2 == 0 ? .never : .afterBytes(100)
-            }
-        }.withClient()
-        var asked: Set<Int> = []
-        var cancelled: Set<Int> = []
-        for number in 0..<40 {
-            let id = try client.get(setting.url("/\(number % 10)"), #""delivery":"none""#)
-            asked.insert(id)
-            // Cancelled at once, later, twice or not at all; some requests have been answered before.
-            for _ in 0..<[0, 1, 2, 0][number % 4] {
-                asked.insert(try client.request("cancel", #""request":\#(id)"#))
-                cancelled.insert(id)
-            }
-        }
-        for id in asked where id % 3 == 0 {
-            asked.insert(try client.request("cancel", #""request":\#(id)"#))
-        }
-        for number in 0..<10 { setting.origin.gate("/\(number)").open() }
-        var ends: [Int: Int] = [:]
-        while ends.count < asked.count {
-            let incoming = try client.next()
-            ends[try #require(incoming.reply.id), default: 0] += 1
-        }
-        try setting.idle()
-        _ = try client.ask("stats")
-        #expect(try client.nextIfThere() == nil)
-        #expect(Set(ends.keys) == asked)
-        #expect(ends.values.allSatisfy { $0 == 1 })
-        let report = try setting.broker.stats()
-        #expect((report[.requests], report.ended) == (40, 40))
-        #expect(report[.cancelled] > 0)
-        #expect(cancelled.count == 20)
-    }
-
-    // MARK: 5: sizes
-
-    @Test func eachSizeIsSeparate() throws {
-        let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .afterBytes(100) } }
-        let first = try setting.client()
-        let variants: [(String, Int, Int)] = [
-            (#""width":30"#, 30, 20), ("", 60, 40), (#""height":10"#, 15, 10), (#""width":60"#, 60, 40),
-            (#""width":30,"height":30,"fit":"cover""#, 30, 30), (#""width":30,"height":30,"fit":"fill""#, 30, 30),
-            (#""width":30,"height":30"#, 30, 20), (#""width":45"#, 45, 30), (#""width":3"#, 3, 2),
-        ]
-        let asked = try variants.map { variant in
-            // Some over one connection.
-            let client = variant.1 == 30 ? first : try setting.client()
-            return (client, try client.get(setting.url("/a"), #""variant":{\#(variant.0)}"#), variant)
-        }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == variants.count }
-        setting.origin.gate("/a").open()
-        for (client, id, (_, width, height)) in asked {
-            #expect(try client.picture(answering: id) == flat(7, width: width, height: height))
-        }
-        for (variant, width, height) in variants.reversed() {
-            let loaded = try first.loaded(setting.url("/a"), #""variant":{\#(variant)}"#)
-            #expect(loaded == (flat(7, width: width, height: height), .memory))
-        }
-        #expect(setting.origin.requests.count == 1)
-        #expect(try first.stats()[.decodes] <= variants.count)
     }
 
     // MARK: 6: recently failed URLs
@@ -194,18 +126,6 @@ import Synchronization
         try load(.disk)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))
         #expect(setting.origin.statistics("/a").bytesSent == flat(1).png.count)
-    }
-
-    /// Entries on disk are revalidated also for requests that do not store in memory.
-    @Test(arguments: ["disk", "none"]) func revalidationWorksFromDisk(_ storage: String) throws {
-        let setting = try DiskSetting(other: {
-            .resource(flat(1).png, etag: #""one""#, cacheControl: "no-cache", for: $0)
-        })
-        let url = setting.origin.url("/a")
-        _ = try setting.client.load(url, #""storage":"disk""#)
-        try setting.wait(for: .on, entries: 1)
-        #expect(try setting.client.loaded(url, #""storage":"\#(storage)""#) == (flat(1), .disk))
-        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
     /// Removed by another client, or by the one that waits.
