@@ -45,17 +45,4 @@
         #expect(try second.image().placeholder != nil)
         #expect(try setting.client.stats()[.decodes] == 0)
     }
-
-    @Test func placeholdersInImagesAndQueries() throws {
-        let source = TestPicture(width: 60, height: 40) { _, _ in SIMD4(10, 128, 255, 255) }
-        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
-        let placeholder = try #require(try client.load(setting.url("/a")).image().placeholder)
-        #expect(placeholder.averageColor == "#0a80ff")
-        let answer = try client.ask("query", #""url":"\#(setting.url("/a"))""#)
-        guard case .queried(_, let status) = answer.reply else {
-            Issue.record("\(answer.reply)")
-            return
-        }
-        #expect(status.placeholder == placeholder)
-    }
 }

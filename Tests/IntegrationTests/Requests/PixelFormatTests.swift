@@ -46,18 +46,4 @@
         #expect(try other.image().buffer == one.buffer)
         #expect(try client.failure(setting.url("/a"), #""variant":{"background":"white"}"#).code == .badRequest)
     }
-
-    @Test func onDisk() throws {
-        let picture = TestPicture.gradient(width: 61, height: 37)
-        let setting = try DiskSetting(picture: { _ in picture })
-        let members = #""variant":{"width":20,"height":20,"fit":"fill","pixelFormat":"rgb8"}"#
-        let bytes = try setting.client.bytes(of: try setting.client.load(setting.url(1), members))
-        #expect(bytes.count == 1200)
-        try setting.wait(for: .on, entries: 2)
-        try setting.restartUntilReady()
-        let again = try setting.client.load(setting.url(1), members)
-        #expect(try again.image().source == .disk)
-        #expect(try setting.client.stats()[.decodes] == 0)
-        #expect(try setting.client.bytes(of: again) == bytes)
-    }
 }

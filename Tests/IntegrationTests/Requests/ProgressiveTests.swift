@@ -60,18 +60,6 @@
         #expect(try client.stats()[.leasedBytes] == 30 * 20 * 4 + 20 * 13 * 4)
     }
 
-    /// A format without progressive decoding yields one frame.
-    @Test func otherFormatsYieldOneFrame() throws {
-        let file = picture.png
-        let (setting, client) = try Setting(workers: 1) { _ in
-            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) }
-        }.withClient()
-        let frames = try client.frames(setting.url("/a"), #""progressive":true"#)
-        #expect(frames.count == 1)
-        #expect(try client.picture(frames[0]) == picture)
-        #expect(try client.stats()[.partialDecodes] == 0)
-    }
-
     @Test func clientsReceivePartialImages() throws {
         let file = Kind.png.file(of: picture)
         let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) } }

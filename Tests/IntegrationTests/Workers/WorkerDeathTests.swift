@@ -1,49 +1,5 @@
 /// Workers that crash, are killed or hang.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerDeathTests {
-    @Test func killedWorkersLoseNoRequest() throws {
-        let setting = try Setting { request in
-            png(tile(request.numberInPath, side: 80)).with {
-                $0.pieceBytes = 8000
-                $0.pauseMs = 10
-                // Held, so that enough downloads remain to be interrupted on a fast machine.
-                if request.numberInPath >= 60 { $0.hold = .afterBytes(8000) }
-            }
-        }
-        try setting.idle()
-        let warm = try setting.broker.settledDescriptors()
-        let clients = try (0..<5).map { _ in try setting.client() }
-        var asked: [(client: RawClient, id: Int, number: Int)] = []
-        for number in 0..<100 {
-            let client = clients[number % 5]
-            asked.append((client, try client.get(setting.url("/\(number)")), number))
-        }
-        var killed = 0
-        while try setting.broker.stats().ended < 100, killed < 40 {
-            let workers = setting.broker.workers(.fetch) + setting.broker.workers(.decode)
-            for worker in workers { setting.broker.signal(worker, SIGKILL) }
-            killed += workers.count
-            // An exiting worker must not be counted twice.
-            try eventually("the killed workers have exited") { workers.allSatisfy { !$0.isAlive } }
-            if killed >= 9 { for number in 60..<100 { setting.origin.gate("/\(number)").open() } }
-            // Some requests make progress before the next kill.
-            let ended = try setting.broker.stats().ended
-            try eventually("some are answered") {
-                let report = try setting.broker.stats()
-                return report.ended > ended + 2 || report.ended == (killed < 9 ? 60 : 100)
-            }
-        }
-        #expect(killed >= 9)
-        for (client, id, number) in asked { #expect(try client.picture(answering: id) == tile(number, side: 80)) }
-        let report = try setting.idle()
-        // On a busy machine the broker may also kill a slow worker, before or after the test's signal.
-        let (restarts, slow) = (report[.workerRestarts], report.workerDeaths[.deadline] ?? 0)
-        #expect((restarts - slow...restarts).contains(killed))
-        #expect(report[.failed, .reservedBytes] == [0, 0])
-        for client in clients { client.close() }
-        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
-        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
-    }
-
     @Test func twoCrashesFailTheImage() throws {
         let (setting, bad) = (try AttackedSetting(), "hold/512/512/1")
         try setting.idle()
