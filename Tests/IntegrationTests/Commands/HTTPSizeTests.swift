@@ -29,10 +29,7 @@
     private func result(_ options: String, of path: String = "/picture") throws -> TestPicture {
         let answer = try server.request("GET", "/unsafe/\(options)/plain/\(setting.url(path))@png")
         try #require(answer.status == 200, "\(options): \(answer.text)")
-        let client = try setting.client()
-        let url = "http://given.test/\(client.newID())"
-        _ = try client.store(url, answer.body)
-        return try client.picture(of: url)
+        return try setting.client().decoded(answer.body)
     }
 
     /// What imgproxy's documentation says, with the sizes of its own tests for an image of 200 × 100.

@@ -3,13 +3,9 @@
     /// The longest body in these tests.
     private static let most = 1 << 20
 
-    /// The size of an image, which a broker that is asked for its header knows.
     private func size(_ bytes: [UInt8], _ broker: TestBroker) throws -> [Int] {
-        let client = try RawClient(broker.socketPath)
-        let url = "http://given.test/\(client.newID())"
-        _ = try client.store(url, bytes)
-        let image = try client.load(url).image()
-        return [image.width, image.height]
+        let picture = try RawClient(broker.socketPath).decoded(bytes)
+        return [picture.width, picture.height]
     }
 
     @Test(arguments: [false, true]) func `previews as for Nextcloud`(atPath: Bool) throws {

@@ -1,11 +1,4 @@
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {
-    /// Decodes the bytes of an answer by storing them.
-    private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
-        let url = "http://given.test/\(client.newID())"
-        _ = try client.store(url, bytes)
-        return try client.picture(of: url, #""variant":{"alpha":"straight"}"#)
-    }
-
     @Test func encodedVariantsDecodeToTheImage() throws {
         let source = TestPicture.gradient(width: 200, height: 100, transparent: true)
         let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
@@ -17,12 +10,13 @@
             #expect((image.width, image.height, image.originalWidth) == (100, 50, 200))
             let bytes = try client.bytes(of: incoming)
             #expect(bytes.count == image.bytes)
-            let picture = try decoded(bytes, client)
+            let picture = try client.decoded(bytes)
             #expect((picture.width, picture.height) == (100, 50))
             let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
             #expect(try (again.image().source, client.bytes(of: again)) == (.memory, bytes))
         }
-        #expect(try decoded(client.bytes(of: client.load(url, #""as":"png""#)), client) == source)
+        let file = try client.bytes(of: client.load(url, #""as":"png""#))
+        #expect(try client.decoded(file, #""variant":{"alpha":"straight"}"#) == source)
         // `quality` applies to JPEG and not to PNG.
         let fine = try client.load(url, #""as":"jpeg","quality":95"#).image().bytes
         #expect(try client.load(url, #""as":"jpeg","quality":20"#).image().bytes < fine)

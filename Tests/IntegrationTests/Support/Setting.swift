@@ -163,6 +163,13 @@ extension RawClient {
     /// Loads an image, and returns its pixels.
     func picture(of url: String, _ members: String = "") throws -> TestPicture { try picture(load(url, members)) }
 
+    /// Decodes the bytes of a file, by storing them.
+    func decoded(_ bytes: [UInt8], _ members: String = "") throws -> TestPicture {
+        let url = "http://given.test/\(newID())"
+        _ = try store(url, bytes)
+        return try picture(of: url, members)
+    }
+
     /// Waits for the answer to a request, and returns its pixels.
     func picture(answering id: Int) throws -> TestPicture { try picture(answer(to: id)) }
 
