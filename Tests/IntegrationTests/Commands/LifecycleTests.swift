@@ -67,17 +67,6 @@ import CTestSupport
         try waitForExit(of: processes)
     }
 
-    @Test func staleSocketIsReplaced() throws {
-        let first = try TestBroker(in: directory)
-        first.signal(SIGKILL)
-        try first.waitForExit()
-        #expect(directory.names.contains("s"))
-        let second = try TestBroker(in: directory)
-        #expect(try second.stats()[.clients] == 1)
-        #expect(try second.stop() == .status(0))
-        #expect(directory.names == ["log"])
-    }
-
     @Test func secondBrokerRefuses() throws {
         let broker = try TestBroker()
         let second = try broker.run(["--disk-limit", "0"])

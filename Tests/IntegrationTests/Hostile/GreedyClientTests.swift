@@ -157,16 +157,6 @@
         #expect(try late?.picture(try #require(late).load(setting.url("/a"))) == tile(1))
     }
 
-    @Test func thousandWaiters() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let crowd = try (0..<1000).map { _ in try setting.client() }
-        let ids = try crowd.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 1000 }
-        setting.origin.gate("/a").open()
-        for (client, id) in zip(crowd, ids) { #expect(try client.picture(answering: id) == tile(1)) }
-        #expect(try setting.broker.stats()[.downloads, .decodes] == [1, 1])
-    }
-
     @Test func brokerWithoutDescriptors() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
