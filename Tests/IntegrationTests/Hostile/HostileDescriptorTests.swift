@@ -9,6 +9,14 @@
         try setting.idleWorkers()
     }
 
+    /// Asks everything of a descriptor that takes one.
+    private func answers(about descriptor: FileDescriptor) throws -> [RawClient.Incoming] {
+        let pixels = #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"}"#
+        let stored = try client.ask("store", #""url":"\#(setting.url("/a"))",\#(pixels)"#, of: descriptor)
+        return try [client.store(setting.url("/a"), descriptor), stored]
+            + ["get", "query", "remove"].map { try client.ask($0, "", of: descriptor) }
+    }
+
     private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
 
     private func opened(_ path: String, _ flags: Int32) throws -> FileDescriptor {
@@ -43,7 +51,6 @@
 
     @Test func blockingDescriptorsAreRefused() throws {
         let warm = try setting.broker.settledDescriptors()
-        let url = setting.url("/a")
         let path = Self.newPath()
         let fifo = path + ".fifo"
         defer {
@@ -55,43 +62,44 @@
         let (reading, writing) = try pipeEnds()
         let (here, there) = try UnixSocket.pair()
         let given: [(String, FileDescriptor)] = [
-            ("on disk", try opened(BuiltProducts.package + "/Package.swift", O_RDONLY)),
             ("directory", try opened("/dev/shm", O_RDONLY | O_DIRECTORY)), ("root", try opened("/", O_RDONLY)),
             ("pipe", reading), ("other end", writing), ("named pipe", try opened(fifo, O_RDWR)), ("socket", here),
             ("zero", try opened("/dev/zero", O_RDWR)), ("full", try opened("/dev/full", O_RDWR)),
-            ("null", try opened("/dev/null", O_RDWR)), ("proc", try opened("/proc/self/maps", O_RDONLY)),
+            ("null", try opened("/dev/null", O_RDWR)),
             // O_PATH: a location without permission to read.
             ("path", try opened(path, 0o10000000)), ("write only", try opened(path, O_WRONLY)),
         ]
         for (name, descriptor) in given {
             for _ in 0..<3 {
-                #expect(try client.store(url, descriptor).error?.code == .badRequest, "\(name)")
+                for answer in try answers(about: descriptor) {
+                    #expect(answer.error?.code == .badRequest, "\(name): \(answer.text)")
+                }
             }
         }
         withExtendedLifetime(there) {}
-        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        // Files that are not in memory can be asked for, and not be stored.
+        for path in [BuiltProducts.package + "/Package.swift", "/proc/self/maps"] {
+            for answer in try answers(about: opened(path, O_RDONLY)).prefix(2) {
+                #expect(answer.error?.code == .badRequest, "\(path): \(answer.text)")
+            }
+        }
+        #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
     /// Sealed or not, of every message that takes a descriptor.
     @Test func memoryOpenForWritingOnly() throws {
-        let url = setting.url("/a")
-        let pixels =
-            #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"}"#
         for isSealed in [true, false] {
             let file = try memoryFile(picture.png)
             let writing = try opened(FileSystem.path(ofDescriptor: file.raw), O_WRONLY)
             if isSealed { try file.seal() }
-            var answers = [try client.store(url, writing)]
-            answers.append(try client.ask("store", #""url":"\#(url)",\#(pixels)"#, of: writing))
-            for type in ["get", "query", "remove"] { answers.append(try client.ask(type, "", of: writing)) }
-            for answer in answers {
+            for answer in try answers(about: writing) {
                 let error = try #require(answer.error)
                 #expect(error.code == .badRequest, "\(answer.text)")
                 #expect(error.message.contains("for reading"), "\(answer.text)")
             }
         }
-        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
     @Test func excessDescriptorsAreIgnored() throws {

@@ -124,25 +124,6 @@ import Synchronization
         #expect(images + errors == 200)
     }
 
-    @Test func descriptorsOfAnythingElse() throws {
-        let path = try write(tile(1))
-        let (reading, writing) = try pipeEnds()
-        let others = [
-            reading, writing,
-            FileDescriptor(owning: unsafe open(path, 0o10000000 | O_CLOEXEC)),
-            FileDescriptor(owning: unsafe open(path, O_WRONLY | O_CLOEXEC)),
-            FileDescriptor(owning: unsafe open(directory.path, O_RDONLY | O_CLOEXEC)),
-            FileDescriptor(owning: unsafe open("/dev/zero", O_RDONLY | O_CLOEXEC)),
-            FileDescriptor(owning: socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)),
-        ]
-        for (index, other) in others.enumerated() {
-            for type in ["get", "query", "remove"] {
-                #expect(try ask(other, type: type).error?.code == .badRequest, "\(index) \(type)")
-            }
-        }
-        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(1))
-    }
-
     @Test(arguments: [
         #""url":"http://127.0.0.1/a""#, #""headers":{"a":"b"}"#, #""cookies":true"#, #""cacheKey":"x""#,
         #""credentials":{"username":"a","password":"b"}"#, #""allowInvalidCertificates":true"#,

@@ -103,13 +103,6 @@ import CTestSupport
             unsealed.append(descriptor)
         }
         for file in unsealed { #expect(try store(url, file, members(layout))?.code == .badRequest) }
-        let (reading, writing) = try pipeEnds()
-        let others = [
-            reading, writing,
-            try FileDescriptor.open(readingAt: BuiltProducts.package + "/Package.swift"),
-            try FileDescriptor.open(readingAt: "/dev/zero"), try FileDescriptor.open(readingAt: "/dev/shm"),
-        ]
-        for file in others { #expect(try store(url, file, members(layout))?.code == .badRequest) }
         // Rows that are not in the memfd, and a memfd of many more bytes.
         let wrong: [[Int]] = [
             [62, 37, 244, 0], [61, 38, 244, 0], [61, 37, 243, 0], [61, 37, 248, 0], [61, 37, 1 << 20, 0],
