@@ -2,21 +2,16 @@ extension BrokerCommandLine {
     static let names = ["get", "info", "store", "ctl", "exporter", "http", "doctor"]
 
     /// The help for the flags that are no settings.
-    static let commands = [
-        FlagHelp(
-            "--config FILE",
-            "the configuration file (default: $IMGBROKER_CONFIG, else \(ConfigurationFile.pathOfSystem), in a user's session ~/.config/\(ConfigurationFile.nameOfUsers), if it exists)"
-        ),
-        FlagHelp("--check-config", "show each setting and where it comes from, and exit; 2 if one is wrong"),
-        FlagHelp("--formats [--json]", "show the decoded formats and their libraries, and exit"),
-        FlagHelp(
-            "--manual PAGE", "write a manual page: \(ManualPage.allCases.map(\.rawValue).joined(separator: ", "))"),
-        FlagHelp(
-            "--completion SHELL", "write completions for \(Completion.allCases.map(\.rawValue).joined(separator: ", "))"
-        ),
-        FlagHelp("--help", "show this and exit"),
-        FlagHelp("--version", "show the version and exit"),
-    ]
+    static let commands = FlagHelp.table([
+        "--config FILE":
+            "the configuration file (default: $IMGBROKER_CONFIG, else \(ConfigurationFile.pathOfSystem), in a user's session ~/.config/\(ConfigurationFile.nameOfUsers), if it exists)",
+        "--check-config": "show each setting and where it comes from, and exit; 2 if one is wrong",
+        "--formats [--json]": "show the decoded formats and their libraries, and exit",
+        "--manual PAGE": "write a manual page: \(ManualPage.allCases.map(\.rawValue).joined(separator: ", "))",
+        "--completion SHELL": "write completions for \(Completion.allCases.map(\.rawValue).joined(separator: ", "))",
+        "--help": "show this and exit",
+        "--version": "show the version and exit",
+    ])
 
     static let units = "Sizes take K, M and G; times are seconds, or take m, h and d (90, 30m, 12h, 7d)."
 

@@ -12,9 +12,23 @@ struct FlagHelp {
         (self.flag, self.explanation, self.choices) = (flag, explanation, choices)
     }
 
-    init<Choice>(_ flag: String, _ explanation: String, oneOf: Choice.Type)
-    where Choice: RawRepresentable<String> & CaseIterable {
-        self.init(flag, explanation, choices: Choice.allCases.map(\.rawValue))
+    /// What a table says of a flag.
+    struct Entry: ExpressibleByStringInterpolation {
+        fileprivate let explanation: String
+        fileprivate let choices: [String]
+
+        init(_ explanation: String, choices: [String]) { (self.explanation, self.choices) = (explanation, choices) }
+
+        init<Choice>(_ explanation: String, oneOf: Choice.Type)
+        where Choice: RawRepresentable<String> & CaseIterable {
+            self.init(explanation, choices: Choice.allCases.map(\.rawValue))
+        }
+
+        init(stringLiteral explanation: String) { self.init(explanation, choices: []) }
+    }
+
+    static func table(_ entries: KeyValuePairs<String, Entry>) -> [FlagHelp] {
+        entries.map { FlagHelp($0, $1.explanation, choices: $1.choices) }
     }
 
     /// The flag's names, each with its dashes.

@@ -14,22 +14,16 @@ enum ExporterCommand {
         0 after a signal; 1 when it cannot listen or its program is missing; 2 for an invalid command line.
         """
 
-    static let help = [
-        FlagHelp(
-            "--listen ADDRESS:PORT",
-            "serve at this numeric address, which whoever reaches it may read (default: 127.0.0.1:9464; IPv6: [::1]:9464)"
-        ),
-        CommandConnection.socketHelp,
-        FlagHelp(
-            "--allow-host NAME",
-            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable)"
-        ),
-        FlagHelp(
-            "--thumbnails",
-            "show the last downloaded images on the dashboard, of those that all users share, without their URLs; for administrators of the broker, others see those of their own user"
-        ),
-        FlagHelp("--help", "show this and exit"),
-    ]
+    static let help = FlagHelp.table([
+        "--listen ADDRESS:PORT":
+            "serve at this numeric address, which whoever reaches it may read (default: 127.0.0.1:9464; IPv6: [::1]:9464)",
+        "--socket PATH": CommandConnection.socketHelp,
+        "--allow-host NAME":
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable)",
+        "--thumbnails":
+            "show the last downloaded images on the dashboard, of those that all users share, without their URLs; for administrators of the broker, others see those of their own user",
+        "--help": "show this and exit",
+    ])
 
     static let usage = help.usage("exporter [OPTION]...", purpose, title: "Options:\n", status: status)
 

@@ -13,23 +13,18 @@ enum HTTPCommand {
         0 after a signal; 1 when it cannot listen, its keys are wrong or its program is missing; 2 for an invalid command line.
         """
 
-    static let help = [
-        FlagHelp(
-            "--listen ADDRESS:PORT",
-            "serve at this numeric address, or at unix:PATH (default: 127.0.0.1:9080; IPv6: [::1]:9080)"),
-        FlagHelp("--listen-mode OCTAL", "the mode of the Unix socket (default: 0660)"),
-        CommandConnection.socketHelp,
-        FlagHelp(
-            "--allow-host NAME",
-            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable; not with a Unix socket)"
-        ),
-        FlagHelp(
-            "--key-file FILE",
-            "read the keys IMGPROXY_KEY and IMGPROXY_SALT, by which URLs are signed, and IMAGINARY_KEY from lines NAME=VALUE (default: from the environment)"
-        ),
-        FlagHelp("--max-body SIZE", "the longest image in a request, at most 256M (default: 64M)"),
-        FlagHelp("--help", "show this and exit"),
-    ]
+    static let help = FlagHelp.table([
+        "--listen ADDRESS:PORT":
+            "serve at this numeric address, or at unix:PATH (default: 127.0.0.1:9080; IPv6: [::1]:9080)",
+        "--listen-mode OCTAL": "the mode of the Unix socket (default: 0660)",
+        "--socket PATH": CommandConnection.socketHelp,
+        "--allow-host NAME":
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable; not with a Unix socket)",
+        "--key-file FILE":
+            "read the keys IMGPROXY_KEY and IMGPROXY_SALT, by which URLs are signed, and IMAGINARY_KEY from lines NAME=VALUE (default: from the environment)",
+        "--max-body SIZE": "the longest image in a request, at most 256M (default: 64M)",
+        "--help": "show this and exit",
+    ])
 
     static let usage = help.usage("http [OPTION]...", purpose, title: "Options:\n", status: status)
 

@@ -19,42 +19,31 @@ enum CtlCommand {
     static let commands = [
         (
             title: "For every user, concerning their own images and requests",
-            commands: [
-                FlagHelp("stats", "the broker's figures: requests and hits, memory, workers, latencies"),
-                FlagHelp(
-                    "top",
-                    "a live view of them until q is pressed; h shows the other keys. One frame if it is no terminal"),
-                FlagHelp("remove URL", "remove the image loaded from URL, in all variants, from a shared tier, too"),
-                FlagHelp(
-                    "prefetch FILE",
-                    "load the URLs in FILE into the cache: one a line, \"-\" for standard input; empty lines and lines that begin with # are ignored"
-                ),
-                FlagHelp(
-                    "events [NAME]...",
-                    "print a line for each event until interrupted: started, responded, finished, failed, evicted, worker (default: all)"
-                ),
-            ]
+            commands: FlagHelp.table([
+                "stats": "the broker's figures: requests and hits, memory, workers, latencies",
+                "top": "a live view of them until q is pressed; h shows the other keys. One frame if it is no terminal",
+                "remove URL": "remove the image loaded from URL, in all variants, from a shared tier, too",
+                "prefetch FILE":
+                    "load the URLs in FILE into the cache: one a line, \"-\" for standard input; empty lines and lines that begin with # are ignored",
+                "events [NAME]...":
+                    "print a line for each event until interrupted: started, responded, finished, failed, evicted, worker (default: all)",
+            ])
         ),
         (
             title: "For administrators (root, the broker's user, members of its --admin-group)",
-            commands: [
-                FlagHelp("failed list [URL]", "recently failed URLs, which are not tried again for some time"),
-                FlagHelp("failed clear [URL]", "remove URL, or everything, from that list"),
-                FlagHelp(
-                    "clear [TIER]", "empty the cache: memory, disk or all (default); a shared tier is not emptied"),
-                FlagHelp(
-                    "tier", "the servers of the shared tier: health, share of the keys, hits, and records written"),
-                FlagHelp("suspend", "suspend new loads; hits are served"),
-                FlagHelp("resume", "resume them"),
-                FlagHelp("cancel-all", "cancel all pending requests of all clients"),
-                FlagHelp(
-                    "reload",
-                    "read the configuration file again, and print each setting that has changed or needs a restart"),
-                FlagHelp(
-                    "upgrade",
-                    "let the installed program take the place of the running one; clients stay connected and images in memory"
-                ),
-            ]
+            commands: FlagHelp.table([
+                "failed list [URL]": "recently failed URLs, which are not tried again for some time",
+                "failed clear [URL]": "remove URL, or everything, from that list",
+                "clear [TIER]": "empty the cache: memory, disk or all (default); a shared tier is not emptied",
+                "tier": "the servers of the shared tier: health, share of the keys, hits, and records written",
+                "suspend": "suspend new loads; hits are served",
+                "resume": "resume them",
+                "cancel-all": "cancel all pending requests of all clients",
+                "reload":
+                    "read the configuration file again, and print each setting that has changed or needs a restart",
+                "upgrade":
+                    "let the installed program take the place of the running one; clients stay connected and images in memory",
+            ])
         ),
     ]
 

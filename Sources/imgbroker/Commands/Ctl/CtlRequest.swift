@@ -33,14 +33,14 @@ struct CtlRequest {
         }
     }
 
-    static let help = [
-        FlagHelp("--interval SECONDS", "request the figures of top every SECONDS, from 1 to 3600 (default: 1)"),
-        FlagHelp("--once", "show top once, with all rows and without control sequences"),
-        FlagHelp("--older-than TIME", "clear only entries not used for TIME: seconds, or 30m, 12h, 7d"),
-        FlagHelp("--json", "print the result as JSON; events as one object a line"),
-        CommandConnection.socketHelp,
-        FlagHelp("--help", "show this and exit"),
-    ]
+    static let help = FlagHelp.table([
+        "--interval SECONDS": "request the figures of top every SECONDS, from 1 to 3600 (default: 1)",
+        "--once": "show top once, with all rows and without control sequences",
+        "--older-than TIME": "clear only entries not used for TIME: seconds, or 30m, 12h, 7d",
+        "--json": "print the result as JSON; events as one object a line",
+        "--socket PATH": CommandConnection.socketHelp,
+        "--help": "show this and exit",
+    ])
 
     let command: Command
     let operands: [String]

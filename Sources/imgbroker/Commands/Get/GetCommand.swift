@@ -15,39 +15,27 @@ enum GetCommand {
     static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
 
     static let help =
-        [
-            FlagHelp(
-                "-o, --output FILE",
-                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; a WebP has all frames of an animation, unless --frame says which; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image"
-            ),
-            FlagHelp(
-                "-i, --input FILE",
-                "also load the sources that FILE lists, one in each line; \"-\" for a list on standard input"),
-            FlagHelp(
-                "--preview",
-                "show the image in the terminal: by the graphics of kitty or sixel if it has them, else by coloured characters"
-            ),
-        ] + LoadOptions.help + [
-            FlagHelp(
-                "--stale-first",
-                "with --cache no-cache, which it implies: let the broker send the cached image first; only the final image is printed and written"
-            ),
-            FlagHelp(
-                "--progressive",
-                "without -o and --json: also print when the image could be shown in part during the download"),
-            FlagHelp(
-                "--trace",
-                "also print where the time went: a bar for each part, with \"spans\" in the object of --json"),
-            FlagHelp(
-                "--trace-otlp",
-                "print that in OpenTelemetry's JSON instead, a line for each image that was loaded, below the span that the environment variable TRACEPARENT names"
-            ),
-            FlagHelp(
-                "--json",
-                "print the reply as one JSON object; on standard error when the image is written to standard output"),
-            CommandConnection.socketHelp,
-            FlagHelp("--help", "show this and exit"),
-        ]
+        FlagHelp.table([
+            "-o, --output FILE":
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; a WebP has all frames of an animation, unless --frame says which; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image",
+            "-i, --input FILE":
+                "also load the sources that FILE lists, one in each line; \"-\" for a list on standard input",
+            "--preview":
+                "show the image in the terminal: by the graphics of kitty or sixel if it has them, else by coloured characters",
+        ]) + LoadOptions.help
+        + FlagHelp.table([
+            "--stale-first":
+                "with --cache no-cache, which it implies: let the broker send the cached image first; only the final image is printed and written",
+            "--progressive":
+                "without -o and --json: also print when the image could be shown in part during the download",
+            "--trace": "also print where the time went: a bar for each part, with \"spans\" in the object of --json",
+            "--trace-otlp":
+                "print that in OpenTelemetry's JSON instead, a line for each image that was loaded, below the span that the environment variable TRACEPARENT names",
+            "--json":
+                "print the reply as one JSON object; on standard error when the image is written to standard output",
+            "--socket PATH": CommandConnection.socketHelp,
+            "--help": "show this and exit",
+        ])
 
     static let usage = help.usage("get [SOURCE]... [OPTION]...", purpose, status: status)
 

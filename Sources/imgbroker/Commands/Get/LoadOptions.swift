@@ -4,41 +4,37 @@ import IPCProtocol
 /// The flags that say which variant to load and how, common to `get` and `ctl prefetch`.
 struct LoadOptions {
     static let help =
-        VariantOption.all.map(\.help) + [
-            FlagHelp(
-                "--preset NAME", "the variant of this name in the broker's configuration, instead of the options above"),
-            FlagHelp(
-                "--as FORMAT",
+        VariantOption.all.map(\.help)
+        + FlagHelp.table([
+            "--preset NAME": "the variant of this name in the broker's configuration, instead of the options above",
+            "--as FORMAT": .init(
                 "the representation: pixels (default), original (the bytes as the origin sent them), or encoded again as png, jpeg or webp",
                 oneOf: GetOptions.Representation.self),
-            FlagHelp("--original", "the same as --as original"),
-            FlagHelp("--quality N", "of jpeg and webp, 1 to 100 (default: 85)"),
-            FlagHelp(
-                "--embedded USE",
+            "--original": "the same as --as original",
+            "--quality N": "of jpeg and webp, 1 to 100 (default: 85)",
+            "--embedded USE": .init(
                 "off (default), or fast: decode a preview in the file that is at least as large as the result instead",
                 oneOf: GetOptions.Embedded.self),
-            FlagHelp("--accept-damage", "decode as much as possible of a damaged image"),
-            FlagHelp(
-                "--cache MODE",
+            "--accept-damage": "decode as much as possible of a damaged image",
+            "--cache MODE": .init(
                 "use of the cache: default, no-cache, reload, force-cache, only-if-cached or no-store",
                 oneOf: GetOptions.CacheMode.self),
-            FlagHelp(
-                "--storage TIER", "the tiers that the result may enter: both (default), memory, disk or none",
+            "--storage TIER": .init(
+                "the tiers that the result may enter: both (default), memory, disk or none",
                 oneOf: GetOptions.Storage.self),
-            FlagHelp("--priority P", "the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
-            FlagHelp("--retry-failed", "try again although it has recently failed"),
-            FlagHelp("--max-age N", "the age in seconds that a cached response may have at most"),
-            FlagHelp(
-                "--retries N", "retry a failed transfer at most this often, and never more often than the broker does"),
-            FlagHelp("--alternative URL", "load this URL if the one before fails (repeatable, up to 4, in order)"),
-            FlagHelp("--timeout-ms N", "give up when no data arrives for this time (default: 15000)"),
-            FlagHelp("--total-timeout-ms N", "give up after this total time (default: 60000)"),
-            FlagHelp("--header \"N: V\"", "send this request header, too (repeatable)"),
-            FlagHelp("--credentials U:P", "send this user name and password (HTTP Basic) to the URL's host"),
-            FlagHelp("--cookies", "send and keep your cookies"),
-            FlagHelp("--cache-key NAME", "cache it under this name instead of its URL, e.g. for signed URLs"),
-            FlagHelp("--allow-invalid-certificates", "do not verify the server's certificate, if the broker allows it"),
-        ]
+            "--priority P": .init("the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
+            "--retry-failed": "try again although it has recently failed",
+            "--max-age N": "the age in seconds that a cached response may have at most",
+            "--retries N": "retry a failed transfer at most this often, and never more often than the broker does",
+            "--alternative URL": "load this URL if the one before fails (repeatable, up to 4, in order)",
+            "--timeout-ms N": "give up when no data arrives for this time (default: 15000)",
+            "--total-timeout-ms N": "give up after this total time (default: 60000)",
+            "--header \"N: V\"": "send this request header, too (repeatable)",
+            "--credentials U:P": "send this user name and password (HTTP Basic) to the URL's host",
+            "--cookies": "send and keep your cookies",
+            "--cache-key NAME": "cache it under this name instead of its URL, e.g. for signed URLs",
+            "--allow-invalid-certificates": "do not verify the server's certificate, if the broker allows it",
+        ])
 
     /// The options read so far, without the headers.
     private var given: GetOptions

@@ -19,10 +19,11 @@ enum InfoCommand {
     ]
 
     static let help =
-        LoadOptions.help.filter { !flags.isDisjoint(with: $0.names) } + [
-            FlagHelp("--json", "print one JSON object for each image"), CommandConnection.socketHelp,
-            FlagHelp("--help", "show this and exit"),
-        ]
+        LoadOptions.help.filter { !flags.isDisjoint(with: $0.names) }
+        + FlagHelp.table([
+            "--json": "print one JSON object for each image", "--socket PATH": CommandConnection.socketHelp,
+            "--help": "show this and exit",
+        ])
 
     static let usage = help.usage("info SOURCE... [OPTION]...", purpose, status: status)
 

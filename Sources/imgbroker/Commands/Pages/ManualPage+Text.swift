@@ -55,35 +55,30 @@ extension ManualPage {
         )
         page.section(
             "AS A SERVICE",
-            [
-                FlagHelp(
-                    "systemctl enable --now imgbroker.socket",
-                    "has systemd listen, and start the broker with the first client; the installation of Debian's package has done that"
-                ),
-                FlagHelp("usermod -aG imgbroker USER", "lets a user load images, from the next login on"),
-                FlagHelp(
-                    "systemctl --user enable --now imgbroker.socket",
-                    "the same for a broker of one's own, which needs no group"),
-                FlagHelp("imgbroker doctor", "says what the broker lacks on this machine, and what to do"),
-                FlagHelp("imgbroker --check-config", "says whether the configuration is valid, before a restart"),
-                FlagHelp("systemctl reload imgbroker", "reads the configuration again"),
-                FlagHelp("journalctl -u imgbroker", "shows the log"),
-            ])
+            FlagHelp.table([
+                "systemctl enable --now imgbroker.socket":
+                    "has systemd listen, and start the broker with the first client; the installation of Debian's package has done that",
+                "usermod -aG imgbroker USER": "lets a user load images, from the next login on",
+                "systemctl --user enable --now imgbroker.socket":
+                    "the same for a broker of one's own, which needs no group",
+                "imgbroker doctor": "says what the broker lacks on this machine, and what to do",
+                "imgbroker --check-config": "says whether the configuration is valid, before a restart",
+                "systemctl reload imgbroker": "reads the configuration again",
+                "journalctl -u imgbroker": "shows the log",
+            ]))
         for group in BrokerSetting.groups { page.section(group.title.uppercased(), group.settings.map(\.help)) }
         page.section("OTHER COMMANDS", BrokerCommandLine.commands)
         page.section(
             "DOCTOR", "imgbroker doctor [OPTION]... " + DoctorCommand.purpose + " Exit status: " + DoctorCommand.status)
         page.section(
             "FILES",
-            [
-                FlagHelp(
-                    "$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers), ~/.config/\(ConfigurationFile.nameOfUsers)",
-                    "the configuration of a broker that a user starts in a session (XDG_RUNTIME_DIR is set), if it exists"
-                ),
-                FlagHelp(ConfigurationFile.pathOfSystem, "the configuration of other brokers, if it exists"),
-                FlagHelp("/run/imgbroker.sock", "the socket of the system's broker"),
-                FlagHelp("/var/cache/imgbroker", "the disk cache of the system's broker"),
-            ])
+            FlagHelp.table([
+                "$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers), ~/.config/\(ConfigurationFile.nameOfUsers)":
+                    "the configuration of a broker that a user starts in a session (XDG_RUNTIME_DIR is set), if it exists",
+                ConfigurationFile.pathOfSystem: "the configuration of other brokers, if it exists",
+                "/run/imgbroker.sock": "the socket of the system's broker",
+                "/var/cache/imgbroker": "the disk cache of the system's broker",
+            ]))
         page.section(
             "FORMATS",
             "JPEG, PNG, WebP and GIF are always decoded. AVIF, HEIC, JPEG XL, JPEG 2000, SVG, TIFF, BMP, icons, PNM, QOI and TGA are, where the packages \(CodecFamily.optional.map(\.package).joined(separator: ", ")) are installed. imgbroker --formats lists what is. After one was installed or removed, imgbroker ctl reload has the broker notice."

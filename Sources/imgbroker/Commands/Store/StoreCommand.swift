@@ -14,25 +14,22 @@ enum StoreCommand {
 
     static let status = "0; 1 if the image is refused; 2 for an invalid command line; 3 when no broker answers."
 
-    static let help = [
-        FlagHelp(
-            "--content-type TYPE", "the media type of an encoded image; its format is detected from its bytes anyway"),
-        FlagHelp("--pixels WxH", "the file has rows of pixels of an image of this size, from the top, e.g. 640x480"),
-        FlagHelp(
-            "--pixel-format F", "of --pixels, the bytes of a pixel: rgba8 (default), bgra8, rgb8 or gray8",
-            oneOf: PixelFormat.self),
-        FlagHelp(
-            "--alpha MODE", "of --pixels, the colours of rgba8 and bgra8: straight (default) or premultiplied",
+    static let help = FlagHelp.table([
+        "--content-type TYPE": "the media type of an encoded image; its format is detected from its bytes anyway",
+        "--pixels WxH": "the file has rows of pixels of an image of this size, from the top, e.g. 640x480",
+        "--pixel-format F": .init(
+            "of --pixels, the bytes of a pixel: rgba8 (default), bgra8, rgb8 or gray8", oneOf: PixelFormat.self),
+        "--alpha MODE": .init(
+            "of --pixels, the colours of rgba8 and bgra8: straight (default) or premultiplied",
             choices: [AlphaMode.straight, .premultiplied].map(\.rawValue)),
-        FlagHelp("--stride N", "of --pixels, the bytes from one row to the next (default: no padding)"),
-        FlagHelp("--offset N", "of --pixels, the bytes before the first row (default: 0)"),
-        FlagHelp(
-            "--storage TIER", "of --pixels: memory (default), or disk to keep them there, too",
-            oneOf: StoreRequest.Storage.self),
-        FlagHelp("--json", "print the result as a JSON object"),
-        CommandConnection.socketHelp,
-        FlagHelp("--help", "show this and exit"),
-    ]
+        "--stride N": "of --pixels, the bytes from one row to the next (default: no padding)",
+        "--offset N": "of --pixels, the bytes before the first row (default: 0)",
+        "--storage TIER": .init(
+            "of --pixels: memory (default), or disk to keep them there, too", oneOf: StoreRequest.Storage.self),
+        "--json": "print the result as a JSON object",
+        "--socket PATH": CommandConnection.socketHelp,
+        "--help": "show this and exit",
+    ])
 
     static let usage = help.usage(
         "store URL [FILE] [OPTION]...", purpose,
