@@ -5,14 +5,14 @@ import WorkerProtocol
 
 /// The bytes of the state's buffers.
 final class BufferTable {
-    private enum Stored {
+    enum Stored {
         case memfd(FileDescriptor)
         case bytes([UInt8])
         case placed(Piece)
     }
 
     /// Bytes in a segment, in short numbers, because there may be many.
-    private struct Piece {
+    struct Piece {
         private let segment, offset, length: UInt32
 
         var place: Segments.Place { Segments.Place(segment: Int(segment), offset: Int(offset)) }
@@ -38,6 +38,9 @@ final class BufferTable {
     init(close: @escaping (FileDescriptor) -> Void) { self.close = close }
 
     func insert(_ buffer: SealedBuffer, as id: BufferID) { stored[id] = .memfd(buffer.descriptor) }
+
+    /// Takes over the bytes of another process's buffer.
+    func insert(_ image: Stored, as id: BufferID) { stored[id] = image }
 
     func insert(_ bytes: [UInt8], as id: BufferID) {
         stored[id] = .bytes(bytes)
@@ -141,11 +144,8 @@ final class BufferTable {
         }
     }
 
-    /// Takes over a segment of another process, and images in it.
+    /// Takes over a segment of another process.
     func insert(_ segment: Segment, as number: Int) { segments[number] = segment }
-    func insert(at place: Segments.Place, count: Int, as id: BufferID) {
-        stored[id] = .placed(Piece(place, count: count))
-    }
 
     func endSegment(_ number: Int) { segments[number] = nil }
 }

@@ -6,10 +6,8 @@ import SharedCache
 struct RestoredImages {
     /// The state without the images that were refused.
     private(set) var state: KeptState
-    private var memfds: [Int: SealedBuffer] = [:]
-    private var contents: [Int: [UInt8]] = [:]
+    private var images: [Int: BufferTable.Stored] = [:]
     private var segments: [Int: Segment] = [:]
-    private var placed: [Int: (place: Segments.Place, count: Int)] = [:]
     private(set) var refused = 0
 
     /// Verifies the images of `state`. `find` returns the memfd of a place, `file` a descriptor by its number.
@@ -23,41 +21,35 @@ struct RestoredImages {
         }
         self.state.segments.removeAll { segments[$0.number] == nil }
         for index in state.contents.indices {
-            var kept = state.contents[index].buffers.filter { take($0, find) }
+            var kept = state.contents[index].buffers
+            kept.removeAll { buffer in
+                guard let image = image(buffer, find) else { return true }
+                images[buffer.number] = image
+                return false
+            }
             refused += state.contents[index].buffers.count - kept.count
             for index in kept.indices { kept[index].contents = [] }
             self.state.contents[index].buffers = kept
         }
     }
 
-    /// Takes an image; false if it is refused.
-    private mutating func take(_ buffer: KeptBuffer, _ find: (KeptBuffer.Place) -> FileDescriptor?) -> Bool {
+    /// An image's bytes; nil if it is refused.
+    private func image(_ buffer: KeptBuffer, _ find: (KeptBuffer.Place) -> FileDescriptor?) -> BufferTable.Stored? {
         if let place = buffer.place {
             guard let file = find(place), (try? file.inode()) == place.inode,
                 let sealed = try? SealedBuffer(verifying: file, size: buffer.bytes)
-            else { return false }
-            memfds[buffer.number] = sealed
-        } else if let place = buffer.segment {
-            guard let segment = segments[place.segment], (0...segment.size).contains(place.offset),
-                buffer.bytes <= segment.size - place.offset
-            else { return false }
-            placed[buffer.number] = (place, buffer.bytes)
-        } else {
-            contents[buffer.number] = buffer.contents
+            else { return nil }
+            return .memfd(sealed.descriptor)
         }
-        return true
+        guard let place = buffer.segment else { return .bytes(buffer.contents) }
+        guard let segment = segments[place.segment], (0...segment.size).contains(place.offset),
+            buffer.bytes <= segment.size - place.offset
+        else { return nil }
+        return .placed(BufferTable.Piece(place, count: buffer.bytes))
     }
 
     func insert(_ needed: Set<BufferID>, into table: BufferTable) {
         for (number, segment) in segments { table.insert(segment, as: number) }
-        for id in needed {
-            if let memfd = memfds[id.number] {
-                table.insert(memfd, as: id)
-            } else if let bytes = contents[id.number] {
-                table.insert(bytes, as: id)
-            } else if let (place, count) = placed[id.number] {
-                table.insert(at: place, count: count, as: id)
-            }
-        }
+        for id in needed { if let image = images[id.number] { table.insert(image, as: id) } }
     }
 }
