@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import os
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast,
@@ -111,15 +112,9 @@ class AsyncClient:
         """Loads images, at most `in_flight` concurrently; see `Client.get_many`."""
         numbered = enumerate(sources)
         pending: "Dict[asyncio.Task[Result], int]" = {}
-        is_exhausted = False
         try:
             while True:
-                while not is_exhausted and len(pending) < max(1, in_flight):
-                    try:
-                        index, source = next(numbered)
-                    except StopIteration:
-                        is_exhausted = True
-                        break
+                for index, source in itertools.islice(numbered, max(1, in_flight) - len(pending)):
                     load = self._load(index, source, writable, cast(Dict[str, Any], options))
                     pending[asyncio.ensure_future(load)] = index
                 if not pending:

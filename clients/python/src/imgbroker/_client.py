@@ -732,15 +732,10 @@ class Client:
         pending: Dict[int, Tuple[Source, "Union[Future[Image], Image, ImageBrokerError, OSError, ValueError]"]] = {}
         ready: "queue.SimpleQueue[int]" = queue.SimpleQueue()
         numbered = enumerate(sources)
-        is_exhausted = False
+        most = max(1, in_flight)
         try:
             while True:
-                while not is_exhausted and len(pending) < max(1, in_flight):
-                    try:
-                        index, source = next(numbered)
-                    except StopIteration:
-                        is_exhausted = True
-                        break
+                for index, source in itertools.islice(numbered, most - len(pending)):
                     load = self.load(source, wish)
                     pending[index] = (source, load)
                     if not ordered:
@@ -758,7 +753,8 @@ class Client:
                 if isinstance(load, Future):
                     if together and not load.done():
                         # All that were requested, or the half that leaves the broker some while others are requested.
-                        later = next(itertools.islice(reversed(pending.values()), 0 if is_exhausted else len(pending) // 2, None))
+                        more = len(pending) // 2 if len(pending) == most else 0
+                        later = next(itertools.islice(reversed(pending.values()), more, None))
                         if isinstance(later[1], Future):
                             later[1].exception()
                         del later
