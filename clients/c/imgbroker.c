@@ -2334,6 +2334,14 @@ static void add_number(struct builder *builder, const char *name, int64_t number
     if (number != 0) add(builder, name, json_integer(number));
 }
 
+static void add_texts(struct builder *builder, const char *name, const char *const *texts, size_t count) {
+    json_t *list = json_array();
+    for (size_t index = 0; index < count; index++) {
+        if (json_array_append_new(list, json_string(texts[index])) != 0) builder->failed = true;
+    }
+    add(builder, name, list);
+}
+
 static void add_flag(struct builder *builder, const char *name, bool flag) {
     if (flag) add(builder, name, json_true());
 }
@@ -2453,12 +2461,12 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (options->accept_damage) add(message, "damaged", json_string("accept"));
     if (options->prefer_embedded) add(message, "embedded", json_string("fast"));
     if (options->metadata != 0) {
-        json_t *names = json_array();
+        const char *names[COUNT(metadata_names)];
+        size_t count = 0;
         for (size_t index = 0; index < COUNT(metadata_names); index++) {
-            if ((options->metadata >> index & 1) == 0) continue;
-            message->failed = message->failed || json_array_append_new(names, json_string(metadata_names[index])) != 0;
+            if ((options->metadata >> index & 1) != 0) names[count++] = metadata_names[index];
         }
-        add(message, "metadata", names);
+        add_texts(message, "metadata", names, count);
     }
     if (options->header_count > 0) {
         struct builder headers = {.object = json_object()};
@@ -2476,13 +2484,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (options->has_max_age) add(message, "maxAgeSeconds", json_integer(options->max_age_seconds));
     if (options->has_retries) add(message, "retries", json_integer(options->retries));
     if (options->alternative_count > 0) {
-        json_t *alternatives = json_array();
-        for (size_t index = 0; index < options->alternative_count; index++) {
-            if (json_array_append_new(alternatives, json_string(options->alternatives[index])) != 0) {
-                message->failed = true;
-            }
-        }
-        add(message, "alternatives", alternatives);
+        add_texts(message, "alternatives", options->alternatives, options->alternative_count);
     }
     add_text(message, "cacheKey", options->cache_key);
     add_text(message, "name", options->name);
@@ -2591,15 +2593,10 @@ static struct builder message_of(const imgbroker *connection, const imgbroker_re
     case IMGBROKER_REMOVE:
         add_text(&message, "url", request->url);
         break;
-    case IMGBROKER_PREFETCH: {
+    case IMGBROKER_PREFETCH:
         *features = add_options(&message, options);
-        json_t *urls = json_array();
-        for (size_t index = 0; index < request->url_count; index++) {
-            if (json_array_append_new(urls, json_string(request->urls[index])) != 0) message.failed = true;
-        }
-        add(&message, "urls", urls);
+        add_texts(&message, "urls", request->urls, request->url_count);
         break;
-    }
     case IMGBROKER_STORE:
         if (request->url == NULL) message.failed = true;
         add_text(&message, "url", request->url);
