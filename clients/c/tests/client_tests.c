@@ -124,6 +124,14 @@ static imgbroker_image *load(imgbroker *broker, const char *url, const imgbroker
 // Loads an image by a URL and options.
 #define LOAD(broker, url, ...) load(broker, url, __VA_ARGS__, __LINE__)
 
+// Loads an image, checks a condition of `loaded`, and releases it.
+#define CHECK_LOADED(condition, ...) \
+    do { \
+        imgbroker_image *loaded = LOAD(__VA_ARGS__); \
+        CHECK(condition); \
+        imgbroker_image_release(loaded); \
+    } while (0)
+
 // Reads a number out of the broker's figures.
 static long long figure(imgbroker *broker, const char *name) {
     char *json, pattern[64];
@@ -151,9 +159,7 @@ static void test_fork(imgbroker *broker) {
         imgbroker_image_release(image);
         imgbroker_close(broker);
         broker = open_connection(arguments[0]);
-        image = LOAD(broker, arguments[1], NULL);
-        CHECK(image->pixels[0] == first);
-        imgbroker_image_release(image);
+        CHECK_LOADED(loaded->pixels[0] == first, broker, arguments[1], NULL);
         imgbroker_close(broker);
         exit(0);
     }
@@ -163,9 +169,7 @@ static void test_fork(imgbroker *broker) {
     imgbroker_image_release(image);
     imgbroker_image_release(LOAD(broker, arguments[1], &(imgbroker_options){.width = 5}));
     // The child has released nothing and sent nothing: the parent's connection is as it was.
-    image = LOAD(broker, arguments[1], NULL);
-    CHECK(image->pixels[0] == first);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->pixels[0] == first, broker, arguments[1], NULL);
 }
 
 // Connects, and opens descriptors until none of 32 is left. Returns their number.
@@ -192,9 +196,8 @@ static void test_full_table(imgbroker *broker) {
     close(descriptors[--count]);
     // An image takes a descriptor only while it arrives.
     for (uint32_t width = 1; width < 9; width++) {
-        image = LOAD(broker, arguments[1], &(imgbroker_options){.width = width});
-        CHECK(image->width == width && image->size > 0);
-        imgbroker_image_release(image);
+        CHECK_LOADED(loaded->width == width && loaded->size > 0,
+            broker, arguments[1], &(imgbroker_options){.width = width});
     }
     imgbroker_image_release(LOAD(broker, arguments[1], NULL));
     while (count > 0) close(descriptors[--count]);
@@ -249,10 +252,8 @@ static void test_arguments(imgbroker *broker) {
     CHECK(reply.error.code == IMGBROKER_ERROR_INVALID_ARGUMENT);
     // Errors may be ignored, and no refusal affects the connection.
     CHECK(imgbroker_get(broker, NULL, NULL, &image, NULL) == IMGBROKER_ERROR_INVALID_ARGUMENT);
-    image = LOAD(broker, arguments[1],
-        &(imgbroker_options){.steps = " pad:width=40,height=50,color=#ff0000ff  round:circle "});
-    CHECK(image->width == 50 && image->height == 50);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->width == 50 && loaded->height == 50,
+        broker, arguments[1], &(imgbroker_options){.steps = " pad:width=40,height=50,color=#ff0000ff  round:circle "});
     imgbroker_image_release(NULL);
 }
 
@@ -279,9 +280,7 @@ static void test_store(imgbroker *broker) {
     for (size_t index = 0; index < size; index++) many[index] = (uint8_t)(index * index >> 8);
     OK(imgbroker_store_pixels(broker, url, &pixels, many, size, IMGBROKER_STORAGE_MEMORY, &error));
     imgbroker_options by_payload = {.alpha = IMGBROKER_STRAIGHT, .delivery = IMGBROKER_INLINE};
-    image = LOAD(broker, url, &by_payload);
-    CHECK(image->size == size && memcmp(image->pixels, many, size) == 0);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->size == size && memcmp(loaded->pixels, many, size) == 0, broker, url, &by_payload);
     free(many);
     pixels = (imgbroker_pixels){.width = WIDTH, .height = HEIGHT, .stride = STRIDE, .offset = OFFSET,
         .format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
@@ -297,18 +296,14 @@ static void test_store(imgbroker *broker) {
     error = reply.error;
     OK(reply.error.code);
     imgbroker_reply_clear(&reply);
-    image = LOAD(broker, url, &options);
-    CHECK(image->pixels[0] == rows[OFFSET]);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->pixels[0] == rows[OFFSET], broker, url, &options);
     close(descriptor);
 
     // Encoded bytes.
     static const uint8_t gif[] = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0, 10, 20, 30, 0, 0, 0, 0x2c, 0, 0,
         0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b};
     OK(imgbroker_store(broker, url, gif, sizeof gif, "image/gif", &error));
-    image = LOAD(broker, url, NULL);
-    CHECK(image->width == 1 && memcmp(image->pixels, "\x0a\x14\x1e\xff", 4) == 0);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->width == 1 && memcmp(loaded->pixels, "\x0a\x14\x1e\xff", 4) == 0, broker, url, NULL);
     EXPECT(imgbroker_store(broker, url, "text", 4, NULL, &error), IMGBROKER_ERROR_UNSUPPORTED_FORMAT);
     imgbroker_status status;
     OK(imgbroker_query(broker, url, NULL, &status, &error));
@@ -412,18 +407,15 @@ static void test_leaks(imgbroker *broker) {
 // Leases end without a further request, by the descriptor alone.
 static void test_releases(imgbroker *broker) {
     imgbroker *observer = open_connection(arguments[0]);
-    imgbroker_image *image;
     for (int repeat = 0; repeat < 3; repeat++) {
-        image = LOAD(broker, arguments[1], NULL);
-        CHECK(figure(observer, "leasedBytes") > 0);
-        imgbroker_image_release(image);
+        CHECK_LOADED(figure(observer, "leasedBytes") > 0, broker, arguments[1], NULL);
         while (figure(observer, "leasedBytes") > 0) step(broker);
     }
     imgbroker_close(observer);
 }
 
 static void test_kept(imgbroker *broker) {
-    imgbroker_image *first, *second, *other;
+    imgbroker_image *first, *other;
     imgbroker *observer = open_connection(arguments[0]);
     long long before = figure(observer, "mappedHits"), requests = figure(observer, "requests");
     // A slot is stated once the image comes from memory.
@@ -433,9 +425,7 @@ static void test_kept(imgbroker *broker) {
     struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
     while (poll(&poller, 1, 300) == 1) imgbroker_process(broker);
     for (int index = 0; index < 1000; index++) {
-        second = LOAD(broker, arguments[1], NULL);
-        CHECK(second == first);
-        imgbroker_image_release(second);
+        CHECK_LOADED(loaded == first, broker, arguments[1], NULL);
     }
     CHECK(figure(observer, "requests") <= requests + 2);
     while (figure(observer, "mappedHits") < before + 1000) step(broker);
@@ -451,9 +441,8 @@ static void test_kept(imgbroker *broker) {
     // No more than four are kept: the least recently used ones go.
     for (uint32_t width = 1; width <= 8; width++) {
         for (int repeat = 0; repeat < 3; repeat++) {
-            other = LOAD(broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"});
-            CHECK(other->width == width);
-            imgbroker_image_release(other);
+            CHECK_LOADED(loaded->width == width,
+                broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"});
         }
     }
     int kept = 0;
@@ -471,14 +460,12 @@ static void test_kept(imgbroker *broker) {
 }
 
 static void test_upgrade(imgbroker *broker) {
-    imgbroker_image *image, *kept;
+    imgbroker_image *kept;
     for (int repeat = 0; repeat < 3; repeat++) {
         // An image has no slot before it comes from memory.
         for (int tries = 0; (kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL; tries++) {
             CHECK(tries < 1000);
-            image = LOAD(broker, arguments[1], NULL);
-            CHECK(repeat == 0 || image->source == IMGBROKER_FROM_MEMORY);
-            imgbroker_image_release(image);
+            CHECK_LOADED(repeat == 0 || loaded->source == IMGBROKER_FROM_MEMORY, broker, arguments[1], NULL);
         }
         imgbroker_image_release(kept);
         imgbroker_reply reply;
@@ -511,17 +498,13 @@ static void test_trace(imgbroker *broker) {
     imgbroker_image_release(image);
     // A hit has no other span, and is requested each time.
     for (int repeat = 0; repeat < 3; repeat++) {
-        image = LOAD(broker, arguments[1], &options);
-        CHECK(image->span_count == 1 && image->spans[0].start_us >= 0);
-        imgbroker_image_release(image);
+        CHECK_LOADED(loaded->span_count == 1 && loaded->spans[0].start_us >= 0, broker, arguments[1], &options);
     }
     options.trace = false;
     // Also if the image is kept without a trace.
     for (int tries = 0; (image = imgbroker_get_kept(broker, arguments[1], &options)) == NULL; tries++) {
         CHECK(tries < 1000);
-        image = LOAD(broker, arguments[1], &options);
-        CHECK(image->spans == NULL && image->span_count == 0);
-        imgbroker_image_release(image);
+        CHECK_LOADED(loaded->spans == NULL && loaded->span_count == 0, broker, arguments[1], &options);
     }
     imgbroker_image_release(image);
     options.trace = true;
@@ -623,9 +606,7 @@ static void test_cancel(imgbroker *broker) {
     CHECK(reply.error.code == IMGBROKER_ERROR_CANCELLED);
     // A blocking call leaves the replies to other requests alone.
     uint64_t third = imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
-    imgbroker_image *image = LOAD(broker, arguments[2], &(imgbroker_options){.width = 7});
-    CHECK(image->width == 7);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->width == 7, broker, arguments[2], &(imgbroker_options){.width = 7});
     reply = next(broker);
     CHECK(reply.request == third && reply.type == IMGBROKER_REPLY_IMAGE && reply.image->width == 64);
     imgbroker_reply_clear(&reply);
@@ -814,9 +795,7 @@ static void test_lost_segment(imgbroker *broker) {
     while (count > 0) close(descriptors[--count]);
     // The broker does not know yet.
     EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
-    image = LOAD(broker, "http://a/b", NULL);
-    CHECK(image->pixels[0] == 7);
-    imgbroker_image_release(image);
+    CHECK_LOADED(loaded->pixels[0] == 7, broker, "http://a/b", NULL);
     imgbroker_close(broker);
     CHECK(count_mappings() == 0);
 }
@@ -837,10 +816,8 @@ static void test_kept_in_segment(imgbroker *broker) {
 static void test_kept_metadata(imgbroker *broker) {
     for (uint32_t width = 1; width <= 8; width++) {
         imgbroker_options options = {.width = width, .metadata = IMGBROKER_EXIF};
-        imgbroker_image *image = LOAD(broker, "http://a/b", &options);
-        CHECK(image->exif.size == 32);
-        imgbroker_image_release(image);
-        image = imgbroker_get_kept(broker, "http://a/b", &options);
+        CHECK_LOADED(loaded->exif.size == 32, broker, "http://a/b", &options);
+        imgbroker_image *image = imgbroker_get_kept(broker, "http://a/b", &options);
         CHECK(image != NULL);
         imgbroker_image_release(image);
     }
