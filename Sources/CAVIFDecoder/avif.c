@@ -176,13 +176,22 @@ static void configure(avifDecoder *decoder) {
     decoder->strictFlags = AVIF_STRICT_CLAP_VALID;
 }
 
+static void release(void *object) {
+    codec_avif_reader *reader = object;
+    if (reader->band) avifImageDestroy(reader->band);
+    if (reader->decoder) avifDecoderDestroy(reader->decoder);
+    if (reader->alpha) avifDecoderDestroy(reader->alpha);
+    free(reader->described);
+    free(reader->scratch);
+}
+
 codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length) {
-    codec_avif_reader *reader = codec_allocate(sizeof *reader, bytes, length);
+    codec_avif_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
     reader->decoder = avifDecoderCreate();
     reader->band = avifImageCreateEmpty();
     if (!reader->decoder || !reader->band || avifDecoderSetIOMemory(reader->decoder, bytes, length) != AVIF_RESULT_OK) {
-        codec_avif_reader_destroy(reader);
+        codec_destroy(reader);
         return NULL;
     }
     configure(reader->decoder);
@@ -404,16 +413,6 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
     }
     reader->row += count;
     return CODEC_OK;
-}
-
-void codec_avif_reader_destroy(codec_avif_reader *reader) {
-    if (!reader) return;
-    if (reader->band) avifImageDestroy(reader->band);
-    if (reader->decoder) avifDecoderDestroy(reader->decoder);
-    if (reader->alpha) avifDecoderDestroy(reader->alpha);
-    free(reader->described);
-    free(reader->scratch);
-    free(reader);
 }
 
 const char *codec_avif_version(void) {

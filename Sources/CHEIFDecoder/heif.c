@@ -94,13 +94,22 @@ static uint64_t count_type(const codec_heif_reader *reader, const char *type) {
     return count;
 }
 
+static void release(void *object) {
+    codec_heif_reader *reader = object;
+    if (reader->image) heif_image_release(reader->image);
+    if (reader->handle) heif_image_handle_release(reader->handle);
+    if (reader->context) heif_context_free(reader->context);
+    free(reader->planes.chroma);
+    free(reader->profile);
+}
+
 codec_heif_reader *codec_heif_reader_create(const uint8_t *bytes, size_t length) {
     codec_heif_register();
-    codec_heif_reader *reader = codec_allocate(sizeof *reader, bytes, length);
+    codec_heif_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
     reader->context = heif_context_alloc();
     if (!reader->context) {
-        free(reader);
+        codec_destroy(reader);
         return NULL;
     }
     heif_context_set_maximum_image_size_limit(reader->context, CODEC_MAXIMUM_SIDE);
@@ -288,16 +297,6 @@ codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *row
     }
     reader->row += count;
     return CODEC_OK;
-}
-
-void codec_heif_reader_destroy(codec_heif_reader *reader) {
-    if (!reader) return;
-    if (reader->image) heif_image_release(reader->image);
-    if (reader->handle) heif_image_handle_release(reader->handle);
-    heif_context_free(reader->context);
-    free(reader->planes.chroma);
-    free(reader->profile);
-    free(reader);
 }
 
 const char *codec_heif_version(void) {

@@ -96,8 +96,15 @@ struct codec_gif_reader {
     int has_ended;
 };
 
+static void release(void *object) {
+    codec_gif_reader *reader = object;
+    int error = 0;
+    if (reader->gif) DGifCloseFile(reader->gif, &error);
+    free(reader->line);
+}
+
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame) {
-    codec_gif_reader *reader = calloc(1, sizeof *reader);
+    codec_gif_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
     reader->source = (gif_source){.bytes = bytes, .length = length};
     reader->frame = *frame;
@@ -178,14 +185,6 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
     size_t read = reader->rows_read - before, stride = (size_t)reader->frame.width * 4;
     if (reader->has_ended && !is_interlaced) memset(rows + read * stride, 0, (count - read) * stride);
     return CODEC_OK;
-}
-
-void codec_gif_reader_destroy(codec_gif_reader *reader) {
-    if (!reader) return;
-    int error = 0;
-    if (reader->gif) DGifCloseFile(reader->gif, &error);
-    free(reader->line);
-    free(reader);
 }
 
 const char *codec_gif_version(void) {

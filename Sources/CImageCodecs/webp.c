@@ -183,10 +183,16 @@ struct codec_webp_writer {
     int milliseconds;
 };
 
+static void release(void *object) {
+    codec_webp_writer *writer = object;
+    WebPAnimEncoderDelete(writer->encoder);
+    WebPDataClear(&writer->file);
+}
+
 codec_webp_writer *codec_webp_writer_create(
     uint32_t width, uint32_t height, codec_order order, int quality, uint16_t loops) {
     if (width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION) return NULL;
-    codec_webp_writer *writer = calloc(1, sizeof *writer);
+    codec_webp_writer *writer = codec_allocate(sizeof *writer, release, NULL, 0);
     WebPAnimEncoderOptions options;
     if (!writer) return NULL;
     writer->order = order;
@@ -200,7 +206,7 @@ codec_webp_writer *codec_webp_writer_create(
         writer->encoder = WebPAnimEncoderNew(writer->width, writer->height, &options);
     }
     if (writer->encoder) return writer;
-    free(writer);
+    codec_destroy(writer);
     return NULL;
 }
 
@@ -231,13 +237,6 @@ codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t *
     *output = writer->file.bytes;
     *length = writer->file.size;
     return CODEC_OK;
-}
-
-void codec_webp_writer_destroy(codec_webp_writer *writer) {
-    if (!writer) return;
-    WebPAnimEncoderDelete(writer->encoder);
-    WebPDataClear(&writer->file);
-    free(writer);
 }
 
 const char *codec_webp_version(void) {

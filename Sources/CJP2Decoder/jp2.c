@@ -70,8 +70,16 @@ static void take_error(const char *text, void *own) {
     if (!*base->message) snprintf(base->message, sizeof base->message, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
+static void release(void *object) {
+    codec_jp2_reader *reader = object;
+    if (reader->codec) opj_destroy_codec(reader->codec);
+    if (reader->stream) opj_stream_destroy(reader->stream);
+    if (reader->image) opj_image_destroy(reader->image);
+    for (int i = 0; i < 4; i++) free(reader->channels[i].values);
+}
+
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length) {
-    codec_jp2_reader *reader = codec_allocate(sizeof *reader, bytes, length);
+    codec_jp2_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
     reader->cut_place = length;
     return reader;
@@ -196,15 +204,6 @@ codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows,
         if (reader->colors == CODEC_JP2_YCC) convert_ycc(pixels, reader->width, red);
     }
     return CODEC_OK;
-}
-
-void codec_jp2_reader_destroy(codec_jp2_reader *reader) {
-    if (!reader) return;
-    if (reader->codec) opj_destroy_codec(reader->codec);
-    if (reader->stream) opj_stream_destroy(reader->stream);
-    if (reader->image) opj_image_destroy(reader->image);
-    for (int i = 0; i < 4; i++) free(reader->channels[i].values);
-    free(reader);
 }
 
 const char *codec_jp2_version(void) {

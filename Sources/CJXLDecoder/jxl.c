@@ -56,8 +56,15 @@ static codec_status failed(codec_jxl_reader *reader, JxlDecoderStatus status) {
     return codec_fail(reader, CODEC_DAMAGED, "libjxl refuses it");
 }
 
+static void release(void *object) {
+    codec_jxl_reader *reader = object;
+    if (reader->decoder) JxlDecoderDestroy(reader->decoder);
+    free(reader->frames);
+    free(reader->profile);
+}
+
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
-    return codec_allocate(sizeof(codec_jxl_reader), bytes, length);
+    return codec_allocate(sizeof(codec_jxl_reader), release, bytes, length);
 }
 
 // MARK: Colour
@@ -345,14 +352,6 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixe
         }
     }
     return status;
-}
-
-void codec_jxl_reader_destroy(codec_jxl_reader *reader) {
-    if (!reader) return;
-    if (reader->decoder) JxlDecoderDestroy(reader->decoder);
-    free(reader->frames);
-    free(reader->profile);
-    free(reader);
 }
 
 const char *codec_jxl_version(void) {

@@ -196,7 +196,7 @@ static codec_status draw_gif(codec_bytes *file) {
         memcpy(pixels + (top + row) * stride + left * 4, rows + (size_t)row * frame.width * 4, (size_t)frame.width * 4);
     }
     free(rows);
-    codec_gif_reader_destroy(reader);
+    codec_destroy(reader);
     if (status == CODEC_OK) return encode(canvas, file);
     cairo_surface_destroy(canvas);
     return status;
@@ -227,7 +227,7 @@ static codec_status draw_document(codec_bytes *file, double scale, codec_image_b
             budget->depth--;
         }
     }
-    codec_svg_reader_destroy(reader);
+    codec_destroy(reader);
     if (status == CODEC_OK) return encode(surface, file);
     if (surface) cairo_surface_destroy(surface);
     return status;

@@ -29,8 +29,14 @@ struct codec_svg_reader {
 // librsvg's filters work in the pool of threads of the library rayon, which runs nothing in the calling thread.
 void codec_svg_limit_threads(void) { setenv("RAYON_NUM_THREADS", "1", 1); }
 
+static void release(void *object) {
+    codec_svg_reader *reader = object;
+    if (reader->handle) g_object_unref(reader->handle);
+    codec_bytes_free(&reader->document.own);
+}
+
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
-    return codec_allocate(sizeof(codec_svg_reader), bytes, length);
+    return codec_allocate(sizeof(codec_svg_reader), release, bytes, length);
 }
 
 /// The size of an em, which librsvg takes as 12.
@@ -167,13 +173,6 @@ codec_status codec_svg_reader_render(
     codec_surfaces_limit(NULL);
     cairo_surface_destroy(surface);
     return budget.is_exceeded ? codec_fail(reader, CODEC_TOO_LARGE, "filters, masks and groups") : status;
-}
-
-void codec_svg_reader_destroy(codec_svg_reader *reader) {
-    if (!reader) return;
-    if (reader->handle) g_object_unref(reader->handle);
-    codec_bytes_free(&reader->document.own);
-    free(reader);
 }
 
 const char *codec_svg_version(void) {

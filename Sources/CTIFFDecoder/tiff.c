@@ -103,8 +103,17 @@ static int take_warning(TIFF *file, void *own, const char *module, const char *f
     return 1;
 }
 
+static void release(void *object) {
+    codec_tiff_reader *reader = object;
+    if (reader->file) TIFFClose(reader->file);
+    free(reader->tile);
+    free(reader->band);
+    free(reader->lab_row);
+    codec_lab_destroy(reader->lab);
+}
+
 codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length) {
-    return codec_allocate(sizeof(codec_tiff_reader), bytes, length);
+    return codec_allocate(sizeof(codec_tiff_reader), release, bytes, length);
 }
 
 static codec_status open_file(codec_tiff_reader *reader) {
@@ -475,16 +484,6 @@ codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *row
         reader->row++;
     }
     return reader->row == reader->height && !reader->has_pixels ? reader->first_failure : CODEC_OK;
-}
-
-void codec_tiff_reader_destroy(codec_tiff_reader *reader) {
-    if (!reader) return;
-    if (reader->file) TIFFClose(reader->file);
-    free(reader->tile);
-    free(reader->band);
-    free(reader->lab_row);
-    codec_lab_destroy(reader->lab);
-    free(reader);
 }
 
 const char *codec_tiff_version(void) {

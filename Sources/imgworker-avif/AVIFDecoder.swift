@@ -17,8 +17,7 @@ struct AVIFDecoder: ImageDecoder {
     /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they
     /// may have at most `mostPixels` pixels.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
-        let reader = unsafe try CodecReader(
-            of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy)
+        let reader = unsafe try CodecReader(of: source, .avif, create: codec_avif_reader_create)
         self.reader = reader
         var header = unsafe try reader.header(codec_avif_reader_read_header)
         let work: AVIFWork

@@ -12,8 +12,7 @@ struct HEIFDecoder: ImageDecoder {
 
     /// Reads the header of the image in `source`, or of its thumbnail with an index.
     init(_ source: ImageSource, thumbnail: UInt32? = nil) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .heif, create: codec_heif_reader_create)
         var header = unsafe try reader.header(codec_heif_reader_read_header)
         if let thumbnail {
             header = unsafe try reader.header { unsafe codec_heif_reader_show_thumbnail($0, thumbnail, $1) }

@@ -21,8 +21,7 @@ struct JP2Decoder: ImageDecoder {
             guard source.toleratesDamage, codestream.missing.contains(false) else { throw JP2Codestream.error(damage) }
         }
         channels = try JP2Channels(container, codestream.components)
-        reader = unsafe try CodecReader(
-            of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create, destroy: codec_jp2_reader_destroy)
+        reader = unsafe try CodecReader(of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create)
         if source.toleratesDamage, let part = codestream.cutPart {
             unsafe codec_jp2_reader_cut_part(reader.pointer, part - codestream.usable.lowerBound)
         }

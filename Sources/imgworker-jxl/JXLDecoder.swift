@@ -14,8 +14,7 @@ struct JXLDecoder: ImageDecoder {
     /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there
     /// may be at most `mostPixels`.
     init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .jxl, create: codec_jxl_reader_create)
         header = try StoredHeader(unsafe reader.header(codec_jxl_reader_read_header))
         animation = Self.animation(header, reader)
         if let animation { try Animation.check(selection, of: animation, .jxl) }

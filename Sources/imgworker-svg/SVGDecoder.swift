@@ -16,8 +16,7 @@ struct SVGDecoder: ImageDecoder {
     private static let mostEnlarged = Double(4 << 20)
 
     init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .svg, create: codec_svg_reader_create)
         self.mostPixels = mostPixels
         header = try StoredHeader(unsafe reader.header(codec_svg_reader_read_header))
     }

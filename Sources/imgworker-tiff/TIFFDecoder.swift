@@ -11,8 +11,7 @@ struct TIFFDecoder: ImageDecoder {
     private let reader: CodecReader
 
     init(_ source: ImageSource) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .tiff, create: codec_tiff_reader_create)
         header = try StoredHeader(unsafe reader.header(codec_tiff_reader_read_header))
         metadata = reader.metadata
     }

@@ -35,7 +35,6 @@ void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-void codec_avif_reader_destroy(codec_avif_reader *reader);
 const char *codec_avif_version(void);
 
 #endif

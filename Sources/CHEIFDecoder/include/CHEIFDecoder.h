@@ -23,7 +23,6 @@ codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_
 codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order order);
 codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-void codec_heif_reader_destroy(codec_heif_reader *reader);
 const char *codec_heif_version(void);
 
 #endif

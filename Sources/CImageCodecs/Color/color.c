@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 struct codec_color {
+    codec_base base;
     codec_space space;
     codec_order order;
     /// NULL for CMYK without a profile, and for gray.
@@ -84,11 +85,17 @@ static int fill_shades(codec_color *color) {
     return is_same(color->shades[0], same[0], sizeof same);
 }
 
+static void release(void *object) {
+    codec_color *color = object;
+    if (color->transform) cmsDeleteTransform(color->transform);
+    free(color->light);
+}
+
 codec_status codec_color_create(
     const uint8_t *bytes, size_t length, codec_space space, codec_order order, codec_color **result) {
     *result = NULL;
     if (!bytes && space != CODEC_SPACE_CMYK) return CODEC_OK;
-    codec_color *color = calloc(1, sizeof *color);
+    codec_color *color = codec_allocate(sizeof *color, release, NULL, 0);
     if (!color) return CODEC_NO_MEMORY;
     color->space = space;
     color->order = order;
@@ -108,7 +115,7 @@ codec_status codec_color_create(
         else if (space == CODEC_SPACE_RGB) same = is_identity(color->transform);
     }
     if (status == CODEC_OK && !same) *result = color;
-    else codec_color_destroy(color);
+    else codec_destroy(color);
     return status;
 }
 
@@ -139,13 +146,6 @@ void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count
         if (color->light) codec_light_convert(color->light, pixels, count, color->order == CODEC_BGRA ? 2 : 0);
         else cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
     }
-}
-
-void codec_color_destroy(codec_color *color) {
-    if (!color) return;
-    if (color->transform) cmsDeleteTransform(color->transform);
-    free(color->light);
-    free(color);
 }
 
 int codec_profile_is_gray(const uint8_t *profile, size_t length) {

@@ -100,12 +100,14 @@ static codec_status warnings_status(const codec_jpeg_reader *reader) {
     return reader->ran_out && !reader->base.is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
+static void release(void *reader) { jpeg_destroy_decompress(&((codec_jpeg_reader *)reader)->jpeg); }
+
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length) {
-    codec_jpeg_reader *reader = codec_allocate(sizeof *reader, bytes, length);
+    codec_jpeg_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
     reader->jpeg.err = prepare_errors(&reader->errors, &reader->base);
     if (setjmp(reader->errors.jump)) {
-        codec_jpeg_reader_destroy(reader);
+        codec_destroy(reader);
         return NULL;
     }
     jpeg_create_decompress(&reader->jpeg);
@@ -257,12 +259,6 @@ codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t cou
 
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
     return reader->ran_out ? reader->base.length : (size_t)(reader->source.next_input_byte - reader->base.bytes);
-}
-
-void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {
-    if (!reader) return;
-    jpeg_destroy_decompress(&reader->jpeg);
-    free(reader);
 }
 
 #define TEXT(name) TEXT_OF(name)

@@ -42,13 +42,19 @@ static codec_status writing_status(const codec_jpeg_writer *writer) {
     }
 }
 
+static void release(void *object) {
+    codec_jpeg_writer *writer = object;
+    jpeg_destroy_compress(&writer->jpeg);
+    free(writer->output.bytes);
+}
+
 codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, codec_order order, int quality) {
-    codec_jpeg_writer *writer = calloc(1, sizeof *writer);
+    codec_jpeg_writer *writer = codec_allocate(sizeof *writer, release, NULL, 0);
     if (!writer) return NULL;
     struct jpeg_compress_struct *jpeg = &writer->jpeg;
     jpeg->err = prepare_errors(&writer->errors, &writer->base);
     if (setjmp(writer->errors.jump)) {
-        codec_jpeg_writer_destroy(writer);
+        codec_destroy(writer);
         return NULL;
     }
     jpeg_create_compress(jpeg);
@@ -97,9 +103,3 @@ const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *
     return writer->output.bytes;
 }
 
-void codec_jpeg_writer_destroy(codec_jpeg_writer *writer) {
-    if (!writer) return;
-    jpeg_destroy_compress(&writer->jpeg);
-    free(writer->output.bytes);
-    free(writer);
-}

@@ -79,14 +79,20 @@ static codec_status reading_status(const codec_png_reader *reader) {
     return CODEC_DAMAGED;
 }
 
+static void release_reader(void *object) {
+    codec_png_reader *reader = object;
+    png_rows_destroy(reader->rows);
+    if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
+}
+
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
-    codec_png_reader *reader = codec_allocate(sizeof *reader, bytes, length);
+    codec_png_reader *reader = codec_allocate(sizeof *reader, release_reader, bytes, length);
     if (!reader) return NULL;
     reader->png = png_create_read_struct_2(
         PNG_LIBPNG_VER_STRING, reader, failed, ignore_warning, reader, allocate, release);
     reader->info = reader->png ? png_create_info_struct(reader->png) : NULL;
     if (!reader->info) {
-        codec_png_reader_destroy(reader);
+        codec_destroy(reader);
         return NULL;
     }
     png_set_read_fn(reader->png, reader, read_bytes);
@@ -208,13 +214,6 @@ size_t codec_png_reader_position(const codec_png_reader *reader) {
 
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length) { return (uint32_t)crc32_z(0, bytes, length); }
 
-void codec_png_reader_destroy(codec_png_reader *reader) {
-    if (!reader) return;
-    png_rows_destroy(reader->rows);
-    if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
-    free(reader);
-}
-
 struct codec_png_writer {
     codec_base base;
     png_structp png;
@@ -242,14 +241,23 @@ static codec_status writing_status(const codec_png_writer *writer) {
     return writer->no_memory ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED;
 }
 
+static void release_writer(void *object) {
+    codec_png_writer *writer = object;
+    if (writer->png) png_destroy_write_struct(&writer->png, &writer->info);
+    free(writer->output.bytes);
+}
+
 codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha) {
-    codec_png_writer *writer = calloc(1, sizeof *writer);
+    codec_png_writer *writer = codec_allocate(sizeof *writer, release_writer, NULL, 0);
     if (!writer) return NULL;
-    *writer = (codec_png_writer){.width = width, .height = height, .order = order, .has_alpha = has_alpha};
+    writer->width = width;
+    writer->height = height;
+    writer->order = order;
+    writer->has_alpha = has_alpha;
     writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, failed, ignore_warning);
     writer->info = writer->png ? png_create_info_struct(writer->png) : NULL;
     if (!writer->info) {
-        codec_png_writer_destroy(writer);
+        codec_destroy(writer);
         return NULL;
     }
     png_set_write_fn(writer->png, writer, write_bytes, flush_nothing);
@@ -283,13 +291,6 @@ const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *le
     // The next rows overwrite them.
     writer->output.length = 0;
     return writer->output.bytes;
-}
-
-void codec_png_writer_destroy(codec_png_writer *writer) {
-    if (!writer) return;
-    if (writer->png) png_destroy_write_struct(&writer->png, &writer->info);
-    free(writer->output.bytes);
-    free(writer);
 }
 
 const char *codec_png_version(void) {

@@ -9,8 +9,8 @@
 // Where readers and writers have these functions, they do the same: `create` makes one, a reader of the `length` bytes;
 // it returns NULL without memory. `read_header` describes the image, and allocates nothing proportional to its area.
 // `read_rows` writes the next `count` rows to `rows`, `stride` bytes apart. `position` returns the number of bytes that
-// were read and are not read again. `destroy` frees one, which may be NULL. `version` returns the library's name and
-// version, as loaded where the library reports it.
+// were read and are not read again. `version` returns the library's name and version, as loaded where the library
+// reports it. codec_destroy frees one of any kind.
 #ifndef CIMAGECODECS_H
 #define CIMAGECODECS_H
 
@@ -80,8 +80,6 @@ size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
 
-void codec_png_reader_destroy(codec_png_reader *reader);
-
 typedef struct codec_jpeg_reader codec_jpeg_reader;
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
@@ -98,8 +96,6 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
-
-void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 // MARK: Reading WebP, which libwebp decodes as a whole.
 
@@ -148,8 +144,6 @@ int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
 /// Decodes the next `count` rows into `rows`, without padding.
 codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count);
 
-void codec_gif_reader_destroy(codec_gif_reader *reader);
-
 // MARK: Versions of the libraries
 
 const char *codec_png_version(void);
@@ -169,8 +163,6 @@ codec_status codec_png_writer_write_rows(codec_png_writer *writer, const uint8_t
 codec_status codec_png_writer_finish(codec_png_writer *writer);
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
 
-void codec_png_writer_destroy(codec_png_writer *writer);
-
 typedef struct codec_jpeg_writer codec_jpeg_writer;
 
 /// Returns a writer of a baseline JPEG with `quality` 1 … 100, which ignores alpha; NULL without memory.
@@ -179,8 +171,6 @@ codec_status codec_jpeg_writer_write_rows(
     codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
 codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer);
 const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length);
-
-void codec_jpeg_writer_destroy(codec_jpeg_writer *writer);
 
 // MARK: Writing WebP, which libwebp encodes as a whole.
 
@@ -201,7 +191,5 @@ codec_webp_writer *codec_webp_writer_create(
 codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pixels, int milliseconds);
 /// Encodes the end of the file, and returns all of it, valid until the writer is freed.
 codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length);
-
-void codec_webp_writer_destroy(codec_webp_writer *writer);
 
 #endif

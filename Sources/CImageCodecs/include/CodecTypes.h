@@ -35,8 +35,10 @@ typedef enum {
     CODEC_SPACE_CMYK,
 } codec_space;
 
-/// The first member of each reader and writer.
+/// The first member of each reader, writer and colour conversion.
 typedef struct {
+    /// Frees what the object holds besides its own memory.
+    void (*release)(void *object);
     /// Of a reader: the file.
     const uint8_t *bytes;
     size_t length;
@@ -58,11 +60,18 @@ static inline codec_status codec_fail(void *object, codec_status status, const c
     return status;
 }
 
-/// Allocates a reader of a file, of `size` bytes that are zero but for its base; NULL without memory.
-static inline void *codec_allocate(size_t size, const uint8_t *bytes, size_t length) {
+/// Allocates an object, a reader of a file if that is given, of `size` bytes that are zero but for its base; NULL
+/// without memory.
+static inline void *codec_allocate(size_t size, void (*release)(void *object), const uint8_t *bytes, size_t length) {
     codec_base *base = (codec_base *)calloc(1, size);
-    if (base) *base = (codec_base){.bytes = bytes, .length = length};
+    if (base) *base = (codec_base){.release = release, .bytes = bytes, .length = length};
     return base;
+}
+
+/// Frees an object, which may be NULL.
+static inline void codec_destroy(void *object) {
+    if (object) ((codec_base *)object)->release(object);
+    free(object);
 }
 
 /// States what a reader accepts. Call before reading the header.

@@ -19,8 +19,6 @@ codec_status codec_color_create(
 /// Converts `count` pixels of four bytes in place. Gray is passed as equal red, green and blue; CMYK as four bytes, 255
 /// for no ink, and becomes opaque. Otherwise alpha is unchanged.
 void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count);
-/// Frees the conversion, which may be NULL.
-void codec_color_destroy(codec_color *color);
 
 /// A conversion of CIELab colours to sRGB. The white that the values relate to becomes white (ISO 15076-1, media-relative).
 typedef struct codec_lab codec_lab;

@@ -30,7 +30,6 @@ codec_status codec_jp2_reader_start(
 /// A component with fewer samples is repeated.
 codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-void codec_jp2_reader_destroy(codec_jp2_reader *reader);
 const char *codec_jp2_version(void);
 
 #endif

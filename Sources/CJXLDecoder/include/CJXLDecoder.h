@@ -25,7 +25,6 @@ codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
 /// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha.
 codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels);
 
-void codec_jxl_reader_destroy(codec_jxl_reader *reader);
 const char *codec_jxl_version(void);
 
 #endif

@@ -25,7 +25,6 @@ codec_status codec_svg_reader_render(
     codec_svg_reader *reader, double x, double y, double horizontal, double vertical, uint32_t width, uint32_t height,
     uint64_t most, uint8_t *pixels);
 
-void codec_svg_reader_destroy(codec_svg_reader *reader);
 const char *codec_svg_version(void);
 
 #endif

@@ -16,7 +16,6 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
 codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);
 codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
-void codec_tiff_reader_destroy(codec_tiff_reader *reader);
 const char *codec_tiff_version(void);
 
 #endif

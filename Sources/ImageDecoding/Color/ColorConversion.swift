@@ -53,8 +53,7 @@ final class ColorConversions {
         case CODEC_OK:
             let isNeeded = unsafe color != nil
             return ColorConversion(
-                handle: isNeeded ? unsafe try CodecHandle(color, destroy: codec_color_destroy) : nil,
-                ignoresProfile: false)
+                handle: isNeeded ? unsafe try CodecHandle(color) : nil, ignoresProfile: false)
         case CODEC_NO_MEMORY: throw .outOfMemory
         default: return ColorConversion(handle: try make(nil, space, order).handle, ignoresProfile: true)
         }

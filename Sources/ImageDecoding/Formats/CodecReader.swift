@@ -7,17 +7,14 @@ package import IPCProtocol
 package final class CodecHandle {
     /// The object to pass to the codec's functions.
     package let pointer: OpaquePointer
-    private let destroy: (OpaquePointer?) -> Void
 
-    /// Takes ownership of `pointer`, which `destroy` frees. Throws `out-of-memory` for nil, because the codec had no
-    /// memory to create it.
-    package init(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) throws(WireError) {
+    /// Takes ownership of `pointer`. Throws `out-of-memory` for nil, because the codec had no memory to create it.
+    package init(_ pointer: OpaquePointer?) throws(WireError) {
         guard let pointer = unsafe pointer else { throw .outOfMemory }
         unsafe self.pointer = pointer
-        unsafe self.destroy = destroy
     }
 
-    deinit { unsafe destroy(pointer) }
+    deinit { unsafe codec_destroy(UnsafeMutableRawPointer(pointer)) }
 
     /// What a reader or writer says about its last error; empty without one.
     var message: String {
@@ -37,10 +34,10 @@ package struct CodecReader {
     /// Creates a reader of `source`, or of a part of it; throws `out-of-memory`.
     package init(
         of source: ImageSource, in range: Range<Int>? = nil, _ format: ImageFormat,
-        create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void
+        create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?
     ) throws(WireError) {
         let range = unsafe range ?? 0..<source.bytes.count
-        handle = unsafe try CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
+        handle = unsafe try CodecHandle(create(source.start + range.lowerBound, range.count))
         (self.source, self.format) = (source, format)
         unsafe codec_accept(
             UnsafeMutableRawPointer(handle.pointer), source.isPart ? 1 : 0, source.toleratesDamage ? 1 : 0)

@@ -14,8 +14,7 @@ package struct PNGDecoder: ImageDecoder {
 
     /// Reads the header of `source`, whose metadata `readMetadata` reads.
     package init(_ source: ImageSource, readMetadata: @escaping (ImageSource) -> ImageMetadata) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .png, create: codec_png_reader_create)
         self.readMetadata = readMetadata
         header = try StoredHeader(unsafe reader.header(codec_png_reader_read_header))
     }

@@ -71,8 +71,7 @@ struct ImageEncoder {
         let writer = unsafe try CodecHandle(
             codec_webp_writer_create(
                 UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
-                UInt16(clamping: timing.loops)),
-            destroy: codec_webp_writer_destroy)
+                UInt16(clamping: timing.loops)))
         // Their sum is an Int32.
         let longest = Int(Int32.max) / timing.delaysMs.count
         for delay in timing.delaysMs {

@@ -15,8 +15,7 @@ struct RowEncoder {
     init(png geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         writer = unsafe try CodecHandle(
-            codec_png_writer_create(width, height, pixelFormat.codecOrder, hasAlpha ? 1 : 0),
-            destroy: codec_png_writer_destroy)
+            codec_png_writer_create(width, height, pixelFormat.codecOrder, hasAlpha ? 1 : 0))
         stride = geometry.stride
         unsafe (write, writeEnd) = (codec_png_writer_write_rows, codec_png_writer_finish)
         unsafe take = codec_png_writer_take_output
@@ -26,8 +25,7 @@ struct RowEncoder {
     init(jpeg geometry: PixelGeometry, _ pixelFormat: PixelFormat, quality: Int) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         writer = unsafe try CodecHandle(
-            codec_jpeg_writer_create(width, height, pixelFormat.codecOrder, Int32(quality)),
-            destroy: codec_jpeg_writer_destroy)
+            codec_jpeg_writer_create(width, height, pixelFormat.codecOrder, Int32(quality)))
         stride = geometry.stride
         unsafe (write, writeEnd) = (codec_jpeg_writer_write_rows, codec_jpeg_writer_finish)
         unsafe take = codec_jpeg_writer_take_output

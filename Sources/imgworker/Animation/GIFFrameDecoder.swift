@@ -41,8 +41,7 @@ struct GIFFrameDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         var frame = frame
         let reader = unsafe try CodecReader(
-            of: source, .gif, create: { unsafe codec_gif_reader_create($0, $1, &frame) },
-            destroy: codec_gif_reader_destroy)
+            of: source, .gif, create: { unsafe codec_gif_reader_create($0, $1, &frame) })
         try reader.check(unsafe codec_gif_reader_start(reader.pointer, format.codecOrder))
         let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
             try reader.check(unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count)))

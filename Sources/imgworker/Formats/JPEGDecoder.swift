@@ -9,8 +9,7 @@ struct JPEGDecoder: ImageDecoder {
     private let reader: CodecReader
 
     init(_ source: ImageSource) throws(WireError) {
-        reader = unsafe try CodecReader(
-            of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy)
+        reader = unsafe try CodecReader(of: source, .jpeg, create: codec_jpeg_reader_create)
         header = try StoredHeader(unsafe reader.header(codec_jpeg_reader_read_header))
     }
 
