@@ -49,6 +49,8 @@ package struct BrokerState {
     /// The last workers that died, the latest first.
     var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
     var deadlines = MinHeap<Instant, Deadline>()
+    /// The deadlines that still mattered when they were last swept.
+    private var sweptDeadlines = 0
     /// The jobs whose lookup in the shared tier is late unless its answer waits to be received: that one has come in
     /// time, however long the broker was kept from running. The next `timePassed` tells.
     private var overdueLookups: [JobID] = []
@@ -451,17 +453,14 @@ package struct BrokerState {
     mutating func schedule(_ deadline: Deadline, in milliseconds: Int) {
         deadlines.add(deadline, at: now.instant.adding(milliseconds: milliseconds))
         // The deadlines of what has ended may lie far ahead, so they are swept out when they are many.
-        let live =
-            2 * requests.count + downloads.deadlineCount + files.deadlineCount + decoding.deadlineCount
-            + disk.deadlineCount + tier.deadlineCount
-            + clients.count + 64
-        if deadlines.isSweepDue(live: live) { sweepDeadlines() }
+        if deadlines.isSweepDue(live: sweptDeadlines + 64) { sweepDeadlines() }
     }
 
     // Apart, because it takes a copy of the state.
     private mutating func sweepDeadlines() {
         let state = self
         deadlines.sweep { state.stillMatters($1) }
+        sweptDeadlines = deadlines.count
     }
 
     /// Whether a deadline in the queue may still have an effect.

@@ -667,8 +667,6 @@ package struct Decoding {
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// About how many deadlines still matter: two for each decoding, three for each identification.
-    var deadlineCount: Int { 2 * (decodes.count + parts.count) + 3 * identifications.count }
 
     func brokenInvariant() -> String? {
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {

@@ -287,7 +287,6 @@ package struct DiskTier {
     /// Whether a request, other than a lookup, is queued or running.
     func contains(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
     var isIdle: Bool { running.isEmpty && queued.isEmpty }
-    var deadlineCount: Int { lookups.count + running.count + queued.count }
     /// The number of jobs that run on the cache process.
     var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }
     /// The buffers that are being saved, once for each request.

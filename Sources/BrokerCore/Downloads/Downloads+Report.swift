@@ -1,6 +1,6 @@
 import SystemValues
 
-// Figures of the downloads for the report, the deadlines and the tests, and the invariants.
+// Figures of the downloads for the report and the tests, and the invariants.
 extension Downloads {
     func hasKeptBody(of job: JobID) -> Bool { keptBodies.contains { $0.value.job == job } }
 
@@ -18,8 +18,6 @@ extension Downloads {
     /// The active downloads: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: four for each download, one for each kept body.
-    var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
 
     func brokenInvariant() -> String? {
         let active = active

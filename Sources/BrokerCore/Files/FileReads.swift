@@ -56,7 +56,6 @@ package struct FileReads {
     subscript(job: JobID) -> Read? { reads[job] }
     var waiterCount: Int { reads.values.reduce(0) { $0 + $1.waiters.count } }
     var queued: Int { reads.values.count { $0.state == .queued } }
-    var deadlineCount: Int { files.count + reads.count }
     func isPausing(_ job: JobID) -> Bool { if case .pausing = reads[job]?.state { true } else { false } }
     func knows(_ file: FileID) -> Bool { files[file] != nil }
     /// The request of a file, unless it has ended.

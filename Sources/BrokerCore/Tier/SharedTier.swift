@@ -262,7 +262,6 @@ package struct SharedTier {
     var runningJobs: Int { jobs.count + orphans.count + writes.count }
     var waitingJobs: Set<JobID> { Set(loads.filter(\.value.isFirst).keys) }
     var allJobs: Set<JobID> { Set(loads.keys) }
-    var deadlineCount: Int { loads.count }
 
     func brokenInvariant() -> String? {
         let lookups = Set(loads.values.compactMap(\.lookup))
