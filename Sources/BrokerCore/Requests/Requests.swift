@@ -102,9 +102,6 @@ package struct Requests {
         }
     }
 
-    /// Notes that a waiter's job has ended for it. Unlike in `decideAnew`, a preview goes on.
-    mutating func endStage(_ id: WaiterID) { waiters.change(id) { $0.stage = .deciding } }
-
     /// Lets a waiter wait for a job, which another request had started if `joining`.
     mutating func wait(_ id: WaiterID, for stage: Waiter.Stage, joining: Bool = false) {
         waiters.change(id) {

@@ -22,7 +22,7 @@ struct Waiter {
         case store(StoreRequest)
     }
 
-    /// The job that it waits for.
+    /// The job that it waits for, or that has just ended.
     enum Stage: Equatable {
         /// None: `advance` decides what comes next. → any other.
         case deciding

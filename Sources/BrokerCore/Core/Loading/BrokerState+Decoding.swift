@@ -18,7 +18,6 @@ extension BrokerState {
         }
         let responsible = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)
         if let error = decodingRefusal(of: variant, from: responsible) {
-            requests.endStage(id)
             return failImage(waiter, error)
         }
         let job = jobIDs.next()

@@ -97,7 +97,6 @@ extension BrokerState {
             || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
         {
             carryOut(downloads.leave(job, waiter.id, at: now.instant))
-            requests.endStage(waiter.id)
             failOrServeStale(waiter.id, error, revalidating: download.revalidating)
         }
     }
@@ -107,7 +106,6 @@ extension BrokerState {
         guard let download = downloads[job], download.retryAt != nil else { return }
         for waiter in download.waiters where waiter.retries(of: limits.retries) < attempts {
             carryOut(downloads.leave(job, waiter.id, at: now.instant))
-            requests.endStage(waiter.id)
             failOrServeStale(waiter.id, error, revalidating: download.revalidating)
         }
     }
@@ -122,7 +120,6 @@ extension BrokerState {
             "\(download.url.host) sent nothing for \(seconds) s, and other users wait for its transfer to end."
         for waiter in download.waiters {
             carryOut(downloads.leave(job, waiter.id, at: now.instant))
-            requests.endStage(waiter.id)
         }
         for waiter in download.waiters where requests[waiter.id] != nil {
             if waiter.owner.user == user {
@@ -315,10 +312,7 @@ extension BrokerState {
         let (restarting, outcomes) = downloads.discard(writtenBy: worker)
         carryOut(outcomes)
         for download in restarting {
-            for id in download.waiters.map(\.id) {
-                requests.endStage(id)
-                self.download(for: id, revalidating: download.revalidating)
-            }
+            for waiter in download.waiters { self.download(for: waiter.id, revalidating: download.revalidating) }
         }
     }
 
@@ -328,7 +322,6 @@ extension BrokerState {
         for other in waiting where other.uid != uid {
             guard let waiter = requests[other.id] else { continue }
             requests.setKey(waiter.key.owned(by: waiter.uid), of: other.id)
-            requests.endStage(other.id)
             download(for: other.id)
         }
         return JobWaiters(waiting.filter { $0.uid == uid })
@@ -358,7 +351,6 @@ extension BrokerState {
             if let key { requests.setKey(key, of: id) }
             requests.setOriginal(original, of: id)
             if let bytes { reportProgress(bytes, bytes, to: id) }
-            requests.endStage(id)
             guard let waiter = requests[id] else { continue }
             let variant = VariantKey(content: original.content, form: form(of: waiter.request))
             if waiter.purpose == .refresh, trials[original.content] == nil {
@@ -433,7 +425,6 @@ extension BrokerState {
             release(lease)
             if !download.waiters.isEmpty { forget(key) }
             for id in download.waiters.map(\.id) {
-                requests.endStage(id)
                 requests.rejectOriginal(of: id)
                 self.download(for: id)
             }

@@ -171,7 +171,6 @@ extension BrokerState {
         tell(.failed, of: read, reason: failure.error.code.rawValue)
         for waiting in read.waiters {
             guard let waiter = requests[waiting.id] else { continue }
-            requests.endStage(waiting.id)
             // The others have descriptors of their own, which may still do.
             if waiter.file == read.file { fail(waiter, failure.error) } else { readFile(for: waiting.id) }
         }
@@ -192,7 +191,6 @@ extension BrokerState {
         giveUpRead(job)
         let error = WireError(.timeout, "The file was not read within \(seconds) s, and another user's wait.")
         for waiting in read.waiters {
-            requests.endStage(waiting.id)
             if let waiter = requests[waiting.id] { fail(waiter, error) }
         }
     }

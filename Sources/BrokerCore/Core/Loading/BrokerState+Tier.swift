@@ -158,7 +158,6 @@ extension BrokerState {
         drop([body])
         notify(.tier) { .rejectShared($0, key: download.original.word) }
         for id in download.waiters.map(\.id) {
-            requests.endStage(id)
             requests.noteDamagedRecord(of: id)
             self.download(for: id, revalidating: download.revalidating)
         }

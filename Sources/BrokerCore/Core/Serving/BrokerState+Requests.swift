@@ -549,7 +549,6 @@ extension BrokerState {
         if isBadOriginal, !waiter.isLoaded, waiter.trust != .rejected,
             ![.onlyIfCached, .forceCache].contains(waiter.request.options.cache)
         {
-            requests.endStage(id)
             requests.rejectOriginal(of: id)
             return download(for: id)
         }
@@ -611,7 +610,6 @@ extension BrokerState {
         let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
         downloads.blameSilence(of: job, error, at: now.instant)
         leaveJob(late)
-        requests.endStage(id)
         failOrServeStale(id, error)
     }
 }
