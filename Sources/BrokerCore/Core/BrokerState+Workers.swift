@@ -23,7 +23,7 @@ extension BrokerState {
         }
         while let next = decoding.nextQueued(),
             let worker = next.isBrief
-                ? supervision.availableDecoder(forBriefJobOf: next.user) : supervision.available(.decode),
+                ? supervision[.decode].available(forBriefJobOf: next.user) : supervision[.decode].available,
             let job = decoding.popQueued()
         {
             if decoding.isIdentification(job) {
@@ -31,7 +31,7 @@ extension BrokerState {
             } else {
                 let isRetry = decoding[job]?.crashes ?? 0 > 0
                 let before = decoding.workerBefore(job).flatMap { supervision[$0]?.isIdle == true ? $0 : nil }
-                startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : before ?? worker)
+                startDecode(job, on: isRetry ? supervision[.decode].freshest ?? worker : before ?? worker)
             }
         }
         for family in decoding.queuedFamilies { assignJobs(of: family) }
@@ -40,7 +40,7 @@ extension BrokerState {
             supervision.want(family, for: 0)
         }
         // A small image does not wait until a large one is decoded.
-        if decoding.isHoldingUpSmall, let spare = supervision.freshest(.decode), let job = decoding.popSmall() {
+        if decoding.isHoldingUpSmall, let spare = supervision[.decode].freshest, let job = decoding.popSmall() {
             startIdentifying(job, on: spare, isSpare: true)
         }
     }
@@ -56,11 +56,11 @@ extension BrokerState {
             }
         }
         if !isInstalled { return }
-        while hasPlaceForLoader, let worker = supervision.available(.loader(family)),
+        while hasPlaceForLoader, let worker = supervision[.loader(family)].available,
             let job = decoding.popQueued(of: family)
         {
             let isRetry = decoding[job]?.crashes ?? 0 > 0
-            startDecode(job, on: isRetry ? supervision.freshest(.loader(family)) ?? worker : worker)
+            startDecode(job, on: isRetry ? supervision[.loader(family)].freshest ?? worker : worker)
         }
         let waiting = decoding.queued(of: family)
         if waiting > 0 { supervision.want(family, for: waiting) }
@@ -68,7 +68,7 @@ extension BrokerState {
 
     private var hasPlaceForLoader: Bool {
         let running = supervision.runningLoaderJobs
-        return running == 0 || running + supervision.runningJobs(.decode) < limits.workers
+        return running == 0 || running + supervision[.decode].runningJobs < limits.workers
     }
 
     /// Retires a worker of a family other than the plain one that has no job for a while.
@@ -79,12 +79,12 @@ extension BrokerState {
 
     /// Lets the download workers go if they have had no job since they had ended `ended`; else looks again later.
     mutating func fetcherIdleTimePassed(ended: Int) {
-        let isIdle = supervision.downloadsEnded == ended && !downloads.hasQueued && !downloads.hasSuspects
+        let isIdle = supervision[.fetch].jobsEnded == ended && !downloads.hasQueued && !downloads.hasSuspects
         if !isIdle || !supervision.restFetchers() { watchIdleFetchers() }
     }
 
     private mutating func watchIdleFetchers() {
-        schedule(.idleFetchers(ended: supervision.downloadsEnded), in: limits.fetcherIdleMs)
+        schedule(.idleFetchers(ended: supervision[.fetch].jobsEnded), in: limits.fetcherIdleMs)
     }
 
     /// Assigns queued lookups and downloads.
@@ -96,7 +96,7 @@ extension BrokerState {
             files.reconsiderUsers()
             downloads.reconsiderUsers()
         }
-        while disk.hasQueuedLookups, let worker = supervision.available(.cache),
+        while disk.hasQueuedLookups, let worker = supervision[.cache].available,
             let job = disk.popLookup(of: usersWithRoom())
         {
             startLookup(job, on: worker)
@@ -106,20 +106,20 @@ extension BrokerState {
             ended(.held, from: since, for: download.waiters)
         }
         if isSuspended { return }
-        while tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued(of: usersWithRoom()) {
+        while tier.hasQueued, let worker = supervision[.tier].available, let job = tier.popQueued(of: usersWithRoom()) {
             startSharedLookup(job, on: worker)
         }
         if downloads.hasQueued || downloads.hasSuspects, supervision.wakeFetchers(at: now.instant) {
             watchIdleFetchers()
         }
         // One at a time, on a spare if there is one, because no other job waits for the spare.
-        while downloads.hasSuspects, !supervision.runsExclusively(.fetch),
-            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect(of: usersWithRoom())
+        while downloads.hasSuspects, !supervision[.fetch].hasExclusive,
+            let worker = supervision[.fetch].freshest, let job = downloads.popSuspect(of: usersWithRoom())
         {
             startDownload(job, on: worker)
         }
         startReads()
-        while downloads.hasQueued, let worker = supervision.available(.fetch),
+        while downloads.hasQueued, let worker = supervision[.fetch].available,
             let job = downloads.popQueued(of: usersWithRoom())
         {
             startDownload(job, on: worker)
@@ -152,7 +152,7 @@ extension BrokerState {
     private var hasRoomForOriginals: Bool {
         let half = memory.limit / 2
         let identifications = decoding.identificationCount
-        if reservedBytes >= half, supervision.runningJobs(.fetch) > 0 || identifications > 0 { return false }
+        if reservedBytes >= half, supervision[.fetch].runningJobs > 0 || identifications > 0 { return false }
         let count = decoding.count + identifications
         return count == 0 || decoding.load.bytes < half && count < limits.memoryEntries / 2
     }
@@ -172,7 +172,7 @@ extension BrokerState {
 
     /// Starts a missing worker that may not be started now when it may.
     private mutating func scheduleRestart(of kind: WorkerKind) {
-        if let at = supervision.nextStart(kind, after: now.instant) { deadlines.add(.restart, at: at) }
+        if let at = supervision[kind].nextStart, at > now.instant { deadlines.add(.restart, at: at) }
     }
 
     mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, version: String?, build: String?) {

@@ -250,7 +250,7 @@ package struct BrokerState {
 
     /// Tells the process of a tier something that it does not answer, if it can be told.
     mutating func notify(_ kind: WorkerKind, _ action: (WorkerID) -> Action) {
-        if let worker = supervision.available(kind) { actions.append(action(worker)) }
+        if let worker = supervision[kind].available { actions.append(action(worker)) }
     }
 
     /// Answers a request with an error. `url` is for the log.
@@ -266,7 +266,7 @@ package struct BrokerState {
     }
 
     /// Whether a lookup in the disk tier may find something.
-    var canLookUp: Bool { limits.usesDisk && !supervision.isDown(.cache) }
+    var canLookUp: Bool { limits.usesDisk && !supervision[.cache].isDown }
 
     // MARK: Memory
 

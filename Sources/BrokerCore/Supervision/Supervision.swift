@@ -79,13 +79,10 @@ package struct Supervision {
     /// A worker; nil for one that is gone.
     subscript(worker: WorkerID) -> WorkerPool.Worker? { place(of: worker).flatMap { pools[$0].worker(worker) } }
 
+    /// The workers of one kind.
+    subscript(kind: WorkerKind) -> WorkerPool { @inline(__always) _read { yield pools[kind.place] } }
+
     // MARK: Jobs
-
-    func available(_ kind: WorkerKind) -> WorkerID? { pools[kind.place].available }
-
-    func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? {
-        pools[WorkerKind.decode.place].available(forBriefJobOf: user)
-    }
 
     /// Gives a decode worker with brief jobs no more until those have ended. Returns whether it has several.
     mutating func endBrief(_ worker: WorkerID) -> Bool {
@@ -94,14 +91,7 @@ package struct Supervision {
     }
 
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
-    func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool {
-        pools[WorkerKind.decode.place].worker(worker)?.jobs.count ?? 0 > 1
-    }
-
-    func freshest(_ kind: WorkerKind) -> WorkerID? { pools[kind.place].freshest }
-
-    /// Whether a worker of this kind runs a job that is to be its only one.
-    func runsExclusively(_ kind: WorkerKind) -> Bool { pools[kind.place].hasExclusive }
+    func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { self[.decode].worker(worker)?.jobs.count ?? 0 > 1 }
 
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
@@ -113,9 +103,7 @@ package struct Supervision {
         change(worker) { $0.replaceExclusive(worker) } ?? false
     }
 
-    func runningJobs(_ kind: WorkerKind) -> Int { pools[kind.place].runningJobs }
-
-    var runningLoaderJobs: Int { WorkerKind.loaders.reduce(0) { $0 + pools[$1.place].runningJobs } }
+    var runningLoaderJobs: Int { WorkerKind.loaders.reduce(0) { $0 + self[$1].runningJobs } }
 
     /// The families other than the plain one that have workers, or want some.
     var neededFamilies: [CodecFamily] {
@@ -141,9 +129,6 @@ package struct Supervision {
 
     // MARK: Rest
 
-    /// The downloads that workers have ended so far, by success or not.
-    var downloadsEnded: Int { pools[WorkerKind.fetch.place].jobsEnded }
-
     /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it
     /// did.
     mutating func restFetchers() -> Bool { pools[WorkerKind.fetch.place].rest() }
@@ -166,21 +151,15 @@ package struct Supervision {
 
     // MARK: Health
 
-    /// Whether no worker of this kind works, and the last one failed by its own making.
-    func isDown(_ kind: WorkerKind) -> Bool { pools[kind.place].isDown }
-
     /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are
     /// refused.
     func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {
-        pools[WorkerKind.decoder(of: family).place].isBroken(at: now)
+        self[.decoder(of: family)].isBroken(at: now)
     }
 
     func isCondemned(_ worker: WorkerID) -> Bool {
         place(of: worker).map { pools[$0].isCondemned(worker) } ?? false
     }
-
-    /// Workers of this kind that can work, spares aside.
-    func ready(_ kind: WorkerKind) -> Int { pools[kind.place].ready }
 
     var restarts: Int { pools.reduce(0) { $0 + $1.restarts } }
 
@@ -203,11 +182,6 @@ package struct Supervision {
             }
         }
         return started
-    }
-
-    /// When a missing worker of this kind may be started; nil when none is missing, or it may be at once.
-    func nextStart(_ kind: WorkerKind, after now: Instant) -> Instant? {
-        pools[kind.place].nextStart.flatMap { $0 > now ? $0 : nil }
     }
 
     mutating func notePID(_ pid: Int, of worker: WorkerID) { pids[worker] = pid }
@@ -242,7 +216,7 @@ package struct Supervision {
     /// The workers of all kinds, with their process ids as far as they are known.
     var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
         WorkerKind.all.flatMap { kind in
-            pools[kind.place].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) }
+            self[kind].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) }
         }
     }
 
@@ -327,7 +301,7 @@ package struct Supervision {
     /// `running` says which job the other machines believe to run on which worker.
     func brokenInvariant(running: [(kind: WorkerKind, jobs: [JobID: WorkerID])]) -> String? {
         for (kind, jobs) in running {
-            let pool = pools[kind.place]
+            let pool = self[kind]
             if pool.runningJobs != jobs.count { return "busy \(kind) workers are not the running jobs" }
             if jobs.contains(where: { pool.worker($1)?.jobs.contains($0) != true }) { return "a job without a worker" }
             if let broken = pool.brokenInvariant() { return "\(kind) workers: \(broken)" }

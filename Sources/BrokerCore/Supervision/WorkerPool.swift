@@ -99,6 +99,7 @@ struct WorkerPool {
     /// Workers that can work, spares aside; of a resting pool, those that a job would start.
     var ready: Int { isResting || isWaking ? size : min(size, count { $0.canWork }) }
     var isNeeded: Bool { !workers.isEmpty || target > 0 || keepsSpare }
+    /// The jobs that have ended so far, by success or not.
     var jobsEnded: Int { jobsGiven - runningJobs }
     var runningJobs: Int {
         var sum = 0

@@ -297,7 +297,7 @@ struct FamilyTests {
             world.readyAll()
             #expect(try world.decoded(client, id) != nil)
         }
-        #expect(world.state.supervision.ready(.decode) == 2)
+        #expect(world.state.supervision[.decode].ready == 2)
     }
 
     /// After a crash, one worker more than the jobs need is kept for a minute: the next user's image finds it warm.

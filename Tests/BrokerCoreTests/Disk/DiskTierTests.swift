@@ -410,7 +410,7 @@ struct KnownOriginalsTests {
 
     @Test func `the next cache process has not said yet what it has`() throws {
         world.happen(.originalsKnown(hashes: [], isComplete: true))
-        world.replaceWorker(try #require(world.state.supervision.available(.cache)), .ended(.status(0)))
+        world.replaceWorker(try #require(world.state.supervision[.cache].available), .ended(.status(0)))
         world.happen(.diskReported(DiskReport(state: .on)))
         world.get(client, id: 1, "a")
         #expect(world.lookups.count == 1 && world.fetches.isEmpty)
@@ -435,7 +435,7 @@ struct CacheProcessTests {
             let worker = try world.worker(.cache)
             world.happen(.workerReady(worker, sandbox))
             #expect((world.workers[worker]?.state == .dying) == !isAllowed)
-            #expect((world.state.supervision.available(.cache) != nil) == isAllowed)
+            #expect((world.state.supervision[.cache].available != nil) == isAllowed)
         }
     }
 
@@ -456,7 +456,7 @@ struct CacheProcessTests {
             #expect(try world.worker(.cache) != worker)
             world.readyAll()
         }
-        #expect(world.state.supervision.available(.cache) != nil)
+        #expect(world.state.supervision[.cache].available != nil)
     }
 
     @Test(arguments: [false, true])

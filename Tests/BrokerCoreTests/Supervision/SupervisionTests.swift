@@ -42,7 +42,7 @@ struct SupervisionTests {
                 #expect(world.workers[id]?.state == .dying)
                 world.endWorker(id, .ended(.signal(9)))
             }
-            #expect(world.state.supervision.ready(.decode) == 0)
+            #expect(world.state.supervision[.decode].ready == 0)
             if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
             world.happen(.timePassed, after: 30_000)
         }
@@ -376,19 +376,19 @@ struct SupervisionMachineTests {
 
     @Test func `a spare gets no job while the pool is busy`() throws {
         var (supervision, decoders) = try ready()
-        let worker = try #require(supervision.available(.decode))
+        let worker = try #require(supervision[.decode].available)
         supervision.assign(job, to: worker)
-        #expect(supervision.available(.decode) == nil && supervision.isRunning(job, on: worker))
-        #expect(supervision.freshest(.decode) == decoders.first { $0 != worker })
+        #expect(supervision[.decode].available == nil && supervision.isRunning(job, on: worker))
+        #expect(supervision[.decode].freshest == decoders.first { $0 != worker })
         supervision.unassign(job, from: worker)
-        #expect(supervision.available(.decode) == worker && supervision.runningJobs(.decode) == 0)
+        #expect(supervision[.decode].available == worker && supervision[.decode].runningJobs == 0)
     }
 
     @Test func `an exiting worker loses the job that it was not told of`() throws {
         var (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.foundExiting(decoders[1], before: job, at: now) == nil)
         #expect(supervision.foundExiting(decoders[0], before: job, at: now) == .decode)
-        #expect(supervision.available(.decode) == nil || supervision.available(.decode) != decoders[0])
+        #expect(supervision[.decode].available == nil || supervision[.decode].available != decoders[0])
     }
 
     @Test func `jobs that other machines do not know break an invariant`() throws {

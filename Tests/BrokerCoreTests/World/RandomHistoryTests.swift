@@ -433,7 +433,7 @@ struct RandomEventTests {
             if case .find(_, let token) = entry.kind { world.answerShared(job, token == nil ? .nothing : .leased) }
         }
         // Without a process that takes orders, they end by their time.
-        #expect(world.leases.isEmpty || world.state.supervision.available(.tier) == nil, "leases that nothing needs")
+        #expect(world.leases.isEmpty || world.state.supervision[.tier].available == nil, "leases that nothing needs")
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) { world.endWorker(worker, .ended(.signal(9))) }
         for job in world.reading.keys.sorted() { world.finishRead(job) }
         #expect(world.files.isEmpty, "files that nothing needs")

@@ -506,7 +506,7 @@ extension BrokerState {
 
     /// Has the disk tier save the quarantine, if its process can take it; it is saved again when the tier is on.
     mutating func saveQuarantine() {
-        guard decoding.isQuarantineUnsaved, let worker = supervision.available(.cache) else { return }
+        guard decoding.isQuarantineUnsaved, let worker = supervision[.cache].available else { return }
         let records = decoding.saveQuarantine(isOn: disk.report.state == .on, unixMs: now.unixMs)
         actions.append(.saveQuarantine(worker, records))
     }

@@ -232,7 +232,7 @@ extension BrokerState {
 
     /// The cache process, if it may be given this many bytes more to save.
     private func worker(toSave bytes: Int) -> WorkerID? {
-        canLookUp && disk.maySave(bytes) ? supervision.available(.cache) : nil
+        canLookUp && disk.maySave(bytes) ? supervision[.cache].available : nil
     }
 
     mutating func savesFinished(_ worker: WorkerID, _ jobs: [JobID], isSaved: Bool) {
@@ -285,7 +285,7 @@ extension BrokerState {
     }
 
     mutating func startDiskRequests() {
-        while disk.hasQueued, let worker = supervision.available(.cache), let (job, request) = disk.startNext() {
+        while disk.hasQueued, let worker = supervision[.cache].available, let (job, request) = disk.startNext() {
             supervision.assign(job, to: worker)
             switch request {
             case .save: break
@@ -306,7 +306,7 @@ extension BrokerState {
 
     /// Kills a cache process that has not answered several times in a row.
     private mutating func missedDiskAnswer() {
-        let worker = supervision.available(.cache)
+        let worker = supervision[.cache].available
         if disk.countMissedAnswer(canReplace: worker != nil), let worker {
             condemn(worker, .deadline, "it did not answer")
         }
@@ -394,6 +394,6 @@ extension BrokerState {
         }
         disk.forgetCrashes()
         // The queued lookups wait for the next process, unless none is to be expected.
-        if supervision.isDown(.cache) { endLookups() }
+        if supervision[.cache].isDown { endLookups() }
     }
 }

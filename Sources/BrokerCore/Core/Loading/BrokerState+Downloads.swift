@@ -112,7 +112,7 @@ extension BrokerState {
 
     /// Stops a silent transfer that another user's job waits for, if there is one, and fails its user's requests.
     mutating func stopSilentTransfer() -> Bool {
-        guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
+        guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision[.fetch].available != nil),
             let download = downloads[job]
         else { return false }
         let seconds = Double(limits.yieldSilenceMs) / 1000
@@ -240,7 +240,7 @@ extension BrokerState {
         guard let next = download.waiters.compactMap({ requests[$0.id]?.decoding }).first else { return }
         if identification.decoderCrashes > 0 {
             decoding.add(crashes: identification.decoderCrashes, to: next)
-        } else if supervision[worker]?.isIdle == true, supervision.available(.decode) != nil, decoding.popQueued(next) {
+        } else if supervision[worker]?.isIdle == true, supervision[.decode].available != nil, decoding.popQueued(next) {
             // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
             startDecode(next, on: worker)
         }

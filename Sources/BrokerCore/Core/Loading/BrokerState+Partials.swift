@@ -25,7 +25,7 @@ extension BrokerState {
             // One that the download had before it began anew.
             !decoding.isRendering(job)
         else { return }
-        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode) else {
+        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision[.decode].available else {
             return pauseParts(of: job, Downloads.partialPauseMs)
         }
         let part = jobIDs.next()

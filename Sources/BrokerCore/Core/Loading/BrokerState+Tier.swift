@@ -25,7 +25,7 @@ extension BrokerState {
     }
 
     func asksTier(for waiter: Waiter) -> Bool {
-        limits.usesSharedTier && mayUseTier(waiter) && !isDraining && supervision.available(.tier) != nil
+        limits.usesSharedTier && mayUseTier(waiter) && !isDraining && supervision[.tier].available != nil
     }
 
     /// The key in the shared tier of a variant that a request waits for; nil for one that is not looked for there.
@@ -294,7 +294,7 @@ extension BrokerState {
     /// Removes records from the shared tier: with `later`, as soon as its process can do it; otherwise only if it can
     /// now.
     mutating func removeShared(_ keys: Set<String>, later: Bool) {
-        guard limits.usesSharedTier, later || supervision.available(.tier) != nil else { return }
+        guard limits.usesSharedTier, later || supervision[.tier].available != nil else { return }
         if !tier.enqueue(removing: keys) {
             log(.warning, .worker, [], "too many shared records are to be removed; some stay until they expire")
         }
@@ -302,7 +302,7 @@ extension BrokerState {
     }
 
     mutating func removeFromSharedTier() {
-        guard tier.hasRemovals, let worker = supervision.available(.tier) else { return }
+        guard tier.hasRemovals, let worker = supervision[.tier].available else { return }
         while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
     }
 
@@ -312,7 +312,7 @@ extension BrokerState {
         _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID? = nil, _ bytes: Int = 0,
         for user: JobOwner.User, ending lease: SharedTier.Lease?
     ) {
-        guard let worker = supervision.available(.tier), tier.mayWrite(bytes, for: user) else { return release(lease) }
+        guard let worker = supervision[.tier].available, tier.mayWrite(bytes, for: user) else { return release(lease) }
         let job = jobIDs.next()
         let expires = now.unixMs + min(milliseconds, SharedRecord.longestLifetime)
         if let body { memory.hold(body, bytes: bytes) }
@@ -355,7 +355,7 @@ extension BrokerState {
             case .renew(let key, let token): notify(.tier) { .renewLease($0, key: key, token: token) }
             case .release(let key, let token): notify(.tier) { .releaseLease($0, key: key, token: token) }
             case .unresponsive:
-                if let worker = supervision.available(.tier) { condemn(worker, .deadline, "it did not answer") }
+                if let worker = supervision[.tier].available { condemn(worker, .deadline, "it did not answer") }
             }
         }
     }

@@ -39,8 +39,8 @@ extension BrokerState {
     private var service: StatsReport {
         var report = StatsReport()
         report[.uptimeSeconds] = now.instant.microseconds(since: startedAt) / 1_000_000
-        report[.workers] = supervision.ready(.decode)
-        report[.fetchers] = supervision.ready(.fetch)
+        report[.workers] = supervision[.decode].ready
+        report[.fetchers] = supervision[.fetch].ready
         report[.memoryLimitBytes] = memory.limit
         report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
         report.sandbox = supervision.sandbox.level
@@ -73,8 +73,8 @@ extension BrokerState {
             .disk: disk.queuedLookups, .download: downloads.queued, .file: files.queued, .decode: decoding.queued,
         ]
         report.runningJobs = [
-            .disk: supervision.runningJobs(.cache), .download: supervision.runningJobs(.fetch),
-            .decode: supervision.runningJobs(.decode) + supervision.runningLoaderJobs,
+            .disk: supervision[.cache].runningJobs, .download: supervision[.fetch].runningJobs,
+            .decode: supervision[.decode].runningJobs + supervision.runningLoaderJobs,
         ]
         report[.queued] = report.queuedJobs.values.reduce(0, +)
         report[.running] = report.runningJobs.values.reduce(0, +)
@@ -148,8 +148,8 @@ extension BrokerState {
         ] {
             if let broken { return "\(machine): \(broken)" }
         }
-        if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
-        if supervision.runningJobs(.tier) != tier.runningJobs { return "busy tier is not its running jobs" }
+        if supervision[.cache].runningJobs != disk.runningJobs { return "busy cache is not its running jobs" }
+        if supervision[.tier].runningJobs != tier.runningJobs { return "busy tier is not its running jobs" }
         if tier.waitingJobs != decoding.askingTier.union(downloads.active.filter(\.value.isParked).keys) {
             return "jobs that wait for the shared tier"
         }
