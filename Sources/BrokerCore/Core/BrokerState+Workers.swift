@@ -79,7 +79,7 @@ extension BrokerState {
 
     /// Lets the download workers go if they have had no job since they had ended `ended`; else looks again later.
     mutating func fetcherIdleTimePassed(ended: Int) {
-        let isIdle = supervision[.fetch].jobsEnded == ended && !downloads.hasQueued && !downloads.hasSuspects
+        let isIdle = supervision[.fetch].jobsEnded == ended && downloads.queued == 0
         if !isIdle || !supervision.restFetchers() { watchIdleFetchers() }
     }
 
@@ -91,13 +91,14 @@ extension BrokerState {
     private mutating func assignLoads() {
         startDiskRequests()
         if exchange(&passesOver, with: false) {
-            disk.reconsiderUsers()
-            tier.reconsiderUsers()
-            files.reconsiderUsers()
-            downloads.reconsiderUsers()
+            disk.lookupQueue.reconsider()
+            tier.queue.reconsider()
+            files.queue.reconsider()
+            downloads.queue.reconsider()
+            downloads.suspects.reconsider()
         }
-        while disk.hasQueuedLookups, let worker = supervision[.cache].available,
-            let job = disk.popLookup(of: usersWithRoom())
+        while !disk.lookupQueue.isEmpty, let worker = supervision[.cache].available,
+            let job = disk.lookupQueue.pop(of: usersWithRoom())
         {
             startLookup(job, on: worker)
         }
@@ -106,27 +107,29 @@ extension BrokerState {
             ended(.held, from: since, for: download.waiters)
         }
         if isSuspended { return }
-        while tier.hasQueued, let worker = supervision[.tier].available, let job = tier.popQueued(of: usersWithRoom()) {
+        while !tier.queue.isEmpty, let worker = supervision[.tier].available,
+            let job = tier.queue.pop(of: usersWithRoom())
+        {
             startSharedLookup(job, on: worker)
         }
-        if downloads.hasQueued || downloads.hasSuspects, supervision.wakeFetchers(at: now.instant) {
+        if downloads.queued > 0, supervision.wakeFetchers(at: now.instant) {
             watchIdleFetchers()
         }
         // One at a time, on a spare if there is one, because no other job waits for the spare.
-        while downloads.hasSuspects, !supervision[.fetch].hasExclusive,
-            let worker = supervision[.fetch].freshest, let job = downloads.popSuspect(of: usersWithRoom())
+        while !downloads.suspects.isEmpty, !supervision[.fetch].hasExclusive,
+            let worker = supervision[.fetch].freshest, let job = downloads.suspects.pop(of: usersWithRoom())
         {
             startDownload(job, on: worker)
         }
         startReads()
-        while downloads.hasQueued, let worker = supervision[.fetch].available,
-            let job = downloads.popQueued(of: usersWithRoom())
+        while !downloads.queue.isEmpty, let worker = supervision[.fetch].available,
+            let job = downloads.queue.pop(of: usersWithRoom())
         {
             startDownload(job, on: worker)
         }
     }
 
-    /// Says for which users more originals may be fetched, from the network or from disk: `popQueued` passes over the
+    /// Says for which users more originals may be fetched, from the network or from disk: `JobQueue.pop` passes over the
     /// others.
     mutating func usersWithRoom() -> (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }

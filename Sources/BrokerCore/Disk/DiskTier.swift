@@ -13,7 +13,7 @@ package struct DiskTier {
     var limits: BrokerLimits
     private var lookups: [JobID: Lookup] = [:]
     private var lookupByKey: [LookupKey: JobID] = [:]
-    private var lookupQueue = JobQueue()
+    var lookupQueue = JobQueue()
     private var running: [JobID: DiskRequest] = [:]
     private var savingBytes = 0
     /// Requests that wait for a cache process.
@@ -38,7 +38,6 @@ package struct DiskTier {
     // MARK: Lookups
 
     subscript(job: JobID) -> Lookup? { lookups[job] }
-    var queuedLookups: Int { lookupQueue.count }
 
     /// Whether the disk tier may have an original of the user's own, which is preferred to the shared one.
     func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key.digest) }
@@ -67,12 +66,6 @@ package struct DiskTier {
         lookups.change(job) { $0.waiters.setPriority(priority, of: waiter) }
         if let highest = lookups[job]?.waiters.priority { lookupQueue.change(job, to: highest) }
     }
-
-    var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
-    mutating func popLookup(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? {
-        lookupQueue.pop(of: mayLoad)
-    }
-    mutating func reconsiderUsers() { lookupQueue.reconsider() }
 
     /// Whether memory cannot know which original a lookup will find, because the user may have an own one on disk.
     func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }

@@ -49,9 +49,9 @@ package struct Downloads {
     /// The active downloads by key.
     private(set) var jobByKey: [DownloadKey: JobID] = [:]
     private(set) var keptBodies: [OriginalKey: KeptBody] = [:]
-    private(set) var queue: JobQueue
+    var queue: JobQueue
     /// Downloads that are to be retried alone.
-    private(set) var suspects = JobQueue()
+    var suspects = JobQueue()
     /// The running transfers that were silent for `yieldSilenceMs` when that was last checked.
     private(set) var silent: Set<JobID> = []
     /// The transfer that was last to give way.
@@ -203,18 +203,6 @@ package struct Downloads {
     }
 
     // MARK: Running
-
-    var hasQueued: Bool { !queue.isEmpty }
-    var hasSuspects: Bool { !suspects.isEmpty }
-    mutating func popQueued(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? { queue.pop(of: mayLoad) }
-    mutating func popSuspect(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? {
-        suspects.pop(of: mayLoad)
-    }
-    /// Lets users be asked again whether they may load.
-    mutating func reconsiderUsers() {
-        queue.reconsider()
-        suspects.reconsider()
-    }
 
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }

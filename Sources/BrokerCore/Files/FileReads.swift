@@ -42,7 +42,7 @@ package struct FileReads {
     private var files: [FileID: (asker: Asker?, read: JobID?)] = [:]
     private var reads: [JobID: Read] = [:]
     private var jobByKey: [OriginalKey: JobID] = [:]
-    private var queue: JobQueue
+    var queue: JobQueue
     /// A read that has its turn and waits for memory.
     private var next: JobID?
     /// The bytes of running reads.
@@ -100,8 +100,6 @@ package struct FileReads {
         files.change(file) { $0.read = job }
         push(job)
     }
-
-    mutating func reconsiderUsers() { queue.reconsider() }
 
     /// Starts the next read of a user who may load if there is room for its bytes. A read that runs alone needs no
     /// room.

@@ -39,7 +39,7 @@ package struct SharedTier {
 
     /// By job.
     private var loads: [JobID: SharedLoad] = [:]
-    private var queue = JobQueue(limit: maximumLookups)
+    var queue = JobQueue(limit: maximumLookups)
     /// The jobs of the unanswered lookups.
     private var jobs: [JobID: JobID] = [:]
     /// The unanswered lookups whose load has ended, with the leases that they may bring and that are not needed.
@@ -84,10 +84,6 @@ package struct SharedTier {
     }
 
     private static let never = Instant(nanoseconds: .max)
-
-    var hasQueued: Bool { !queue.isEmpty }
-    mutating func popQueued(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? { queue.pop(of: mayLoad) }
-    mutating func reconsiderUsers() { queue.reconsider() }
 
     /// Sends the lookup of a job that was popped. Returns its key, the token of the lease to take, and when it is
     /// overtaken.
@@ -173,9 +169,6 @@ package struct SharedTier {
             return (isActive ? [renewal].compactMap { $0 } : []) + [wake(in: Self.renewalMs)]
         }
     }
-
-    /// Lets another waiter's owner and priority count for a queued lookup.
-    mutating func join(_ job: JobID, _ owner: JobOwner) { queue.join(job, owner) }
 
     // MARK: Ends
 

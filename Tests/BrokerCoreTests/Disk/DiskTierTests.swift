@@ -505,7 +505,7 @@ struct DiskMachineTests {
     @Test mutating func `a lookup is shared until it ends`() throws {
         tier.enqueue(try lookup(), keys: [try originalKey()], jobWaiter(1), mayStay: false, as: job)
         #expect(tier.join(try lookup(), jobWaiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
-        #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
+        #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.lookupQueue.pop() == job)
         tier.start(
             lookup: job, on: worker, isForRaster: false, isForOwn: false, rasterWord: nil,
             at: Instant(nanoseconds: 0))

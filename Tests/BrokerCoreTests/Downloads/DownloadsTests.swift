@@ -25,7 +25,7 @@ struct DownloadsTests {
     /// Queues a download of "a" as `job`, and starts it.
     private func start(_ downloads: inout Downloads) throws {
         let begun = downloads.enqueue(try download(), newJob: { job }, at: now)
-        #expect(begun == job && downloads.popQueued() == job)
+        #expect(begun == job && downloads.queue.pop() == job)
         guard case .transfer? = downloads.start(job, on: worker, at: now) else {
             return complain("the download did not start")
         }
@@ -66,7 +66,7 @@ struct DownloadsTests {
         }
         func startAll() -> Int {
             var count = 0
-            while let job = downloads.popQueued() {
+            while let job = downloads.queue.pop() {
                 _ = downloads.start(job, on: worker, at: now)
                 count += 1
             }

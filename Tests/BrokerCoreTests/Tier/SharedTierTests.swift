@@ -533,7 +533,7 @@ struct SharedTierTests {
     /// Begins with one lookup that was sent.
     init() throws {
         #expect(tier.begin(download, key: "key", owner: owner, priority: .normal, at: start) == [])
-        #expect(tier.popQueued() == download)
+        #expect(tier.queue.pop() == download)
         let started = tier.start(download, as: lookup, at: start)
         let (key, token, due) = try #require(started)
         #expect(key == "key" && token != nil && due == later(250))
@@ -556,14 +556,14 @@ struct SharedTierTests {
             _ = tier.begin(other, key: "\(number)", owner: owner, priority: .normal, at: start)
         }
         var sent: [JobID] = []
-        while let next = tier.popQueued() {
+        while let next = tier.queue.pop() {
             _ = tier.start(next, as: JobID(number: 1000 + next.number), at: start)
             sent.append(next)
         }
         // One user has a part of the places.
-        #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
+        #expect(sent.count < SharedTier.maximumLookups && !tier.queue.isEmpty)
         _ = tier.timePassed(sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
-        #expect(tier.popQueued() == others[sent.count])
+        #expect(tier.queue.pop() == others[sent.count])
     }
 
     @Test mutating func `a lease that comes late is kept by the download`() throws {
@@ -576,7 +576,7 @@ struct SharedTierTests {
     func `another broker's lease is looked at again after 25 to 250 ms`(seed: UInt64) throws {
         var tier = SharedTier(seed: seed)
         #expect(tier.begin(download, key: "key", owner: owner, priority: .normal, at: start) == [])
-        _ = tier.popQueued()
+        _ = tier.queue.pop()
         _ = tier.start(download, as: lookup, at: start)
         guard case .wake(_, let due)? = tier.answered(lookup, .busy, at: start).first else {
             return complain("no poll")
@@ -587,7 +587,7 @@ struct SharedTierTests {
         #expect(poll == [])
         #expect(tier[download]?.isFirst == true)
         #expect(tier.brokenInvariant() == nil)
-        #expect(tier.popQueued() == download)
+        #expect(tier.queue.pop() == download)
     }
 
     @Test mutating func `another broker's lease does not hold up a download that goes on`() throws {
@@ -670,7 +670,7 @@ struct SharedTierTests {
         for answer in [SharedAnswer.leased, .busy, .nothing] {
             var tier = SharedTier(seed: 1)
             _ = tier.begin(download, key: "key", takesLease: false, owner: owner, priority: .normal, at: start)
-            _ = tier.popQueued()
+            _ = tier.queue.pop()
             let started = tier.start(download, as: lookup, at: start)
             #expect(started?.token == nil)
             #expect(tier.answered(lookup, answer, at: later(1)) == [.goOn(download, since: later(0))])
@@ -684,7 +684,7 @@ struct SharedTierTests {
         #expect(tier.begin(download, key: "k", takesLease: false, owner: owner, priority: .normal, at: start) == [wake])
         #expect(pass(to: 249) == [])
         #expect(pass(to: 250) == [.goOn(download, since: later(0))])
-        #expect(!tier.hasQueued && tier[download] == nil && tier.brokenInvariant() == nil)
+        #expect(tier.queue.isEmpty && tier[download] == nil && tier.brokenInvariant() == nil)
     }
 
     @Test func `tokens of two brokers and of two downloads differ`() {

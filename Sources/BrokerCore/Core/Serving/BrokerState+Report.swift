@@ -70,7 +70,7 @@ extension BrokerState {
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries
         report.queuedJobs = [
-            .disk: disk.queuedLookups, .download: downloads.queued, .file: files.queued, .decode: decoding.queued,
+            .disk: disk.lookupQueue.count, .download: downloads.queued, .file: files.queued, .decode: decoding.queued,
         ]
         report.runningJobs = [
             .disk: supervision[.cache].runningJobs, .download: supervision[.fetch].runningJobs,
