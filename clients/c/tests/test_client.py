@@ -23,7 +23,7 @@ import pytest
 
 from conftest import PROGRAMS
 from fixtures import Scripted
-from scripted import ScriptedBroker
+from scripted import GET, ScriptedBroker, end_segment, refuse_together, send_image, send_in_segment, send_segment
 from support import CONFORMANCE, Broker, Origin, Page, encoded, eventually
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[1]
@@ -170,53 +170,40 @@ def test_silence(own_broker: Broker, origin: Origin, gate: threading.Event) -> N
 
 
 def test_sessions(scripted: Scripted) -> None:
-    read, first = {"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
-    second, again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}, {"sendImage": {"fds": 0}}
-    broker = scripted([read, first, {"close": True}], [read, second, read, again])
+    broker = scripted([GET, send_image(7), {"close": True}], [GET, send_image(3), GET, {"sendImage": {"fds": 0}}])
     run("sessions", broker.path)
     assert broker.released == []
 
 
 def test_requests_that_could_not_be_sent(scripted: Scripted) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}
-    greeting, loading = [{"read": "hello"}, {"send": hello}], [{"read": "get"}, {"sendImage": {"buffer": "$absent", "fds": 0}}]
+    greeting, loading = [{"read": "hello"}, {"send": hello}], [GET, _DESCRIPTION]
     broker = scripted([*greeting, *loading * 3], [*greeting, *loading])
     run("unsent", broker.path)
 
 
 @pytest.mark.parametrize("is_sent_again", [False, True])
 def test_pipelined(is_sent_again: bool, scripted: Scripted) -> None:
-    first = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
-    again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]} if is_sent_again else {"sendImage": {"fds": 0}}
+    again = send_image(3) if is_sent_again else {"sendImage": {"fds": 0}}
     # The kernel delivers a message with a descriptor by itself, so the client handles it before the next one.
     progress = {"type": "progress", "id": "$id", "received": 0, "expected": None}
     between = {"send": progress, "descriptors": [{"size": 32, "byte": 1}]}
-    script = [{"read": "get"}, first, {"read": "get"}, {"awaitRelease": [7]}, between, again]
-    broker = scripted(script)
+    broker = scripted([GET, send_image(7), GET, {"awaitRelease": [7]}, between, again])
     run("pipelined", broker.path, "7", "3" if is_sent_again else "7")
 
 
 def test_requests_that_are_refused_together(scripted: Scripted) -> None:
-    refused = {"type": "error", "code": "quota-exceeded", "message": "M."}
-    script = [
-        *_page(), _GET, {"sendImage": {"slot": 3, "generation": 5}, "descriptors": [{"size": 32, "byte": 7}]}, _GET, _GET,
-        {"send": {**refused, "id": "$previous"}}, {"send": {**refused, "id": "$id"}}, {"awaitRelease": [7]}]
-    for byte in (3, 4):
-        script += [_GET, {"sendImage": {"buffer": byte}, "descriptors": [{"size": 32, "byte": byte}]}]
-    broker = scripted(script)
+    broker = scripted([*_page(), GET, send_image(7, **_SLOT), *refuse_together()])
     run("refused_together", broker.path)
 
 
 # Segments
 
-_SEGMENT = {"segment": 5, "segmentBytes": 4096}
-_HELD = {"segment": 5, "fds": 0}
-_SEGMENT_MEMORY = [{"size": 4096, "byte": 7, "seals": ["seal", "shrink", "grow", "future-write"]}]
-_ENDED = {"send": {"type": "segmentEnded", "id": None, "segment": 5}}
+_FIRST, _HELD = send_segment(5, 7), send_in_segment(5)
+#: The slot that is valid on the page.
+_SLOT = {"slot": 3, "generation": 5}
 #: An image that was not delivered.
 _DESCRIPTION = {"sendImage": {"buffer": "$absent", "fds": 0}}
-_GET = {"read": "get"}
-_FIRST = {"sendImage": _SEGMENT, "descriptors": _SEGMENT_MEMORY}
 
 
 def _page(*features: str) -> List[Dict[str, Any]]:
@@ -224,7 +211,7 @@ def _page(*features: str) -> List[Dict[str, Any]]:
     hello = {"type": "hello", "id": "$id", "protocol": 1, "features": features, "fds": 1, "slots": 64}
     return [
         {"read": "hello"}, {"send": hello, "descriptors": [{"kind": "page", "slots": 64}]},
-        {"setSlot": {"slot": 3, "generation": 5, "tenths": 600000}}]
+        {"setSlot": {**_SLOT, "tenths": 600000}}]
 
 
 def _forgotten(broker: ScriptedBroker) -> List[int]:
@@ -233,9 +220,8 @@ def _forgotten(broker: ScriptedBroker) -> List[int]:
 
 
 def test_segments(scripted: Scripted) -> None:
-    images = [_FIRST] + [
-        {"sendImage": {**_HELD, "buffer": 7 + number, "offset": 32 * number}} for number in (1, 2)]
-    broker = scripted([step for image in images for step in (_GET, image)] + [_GET, _ENDED, _DESCRIPTION])
+    images = [_FIRST, *(send_in_segment(5, buffer=7 + number, offset=32 * number) for number in (1, 2))]
+    broker = scripted([step for image in images for step in (GET, image)] + [GET, end_segment(5), _DESCRIPTION])
     run("segments", broker.path)
     eventually(lambda: _forgotten(broker) == [5])
     # Leases end before their segment.
@@ -245,7 +231,7 @@ def test_segments(scripted: Scripted) -> None:
 
 
 def test_images_in_segments_outlive_connection(scripted: Scripted) -> None:
-    broker = scripted([_GET, _FIRST])
+    broker = scripted([GET, _FIRST])
 
     def is_open() -> None:
         # The request that was pending is cancelled.
@@ -259,18 +245,16 @@ def test_images_in_segments_outlive_connection(scripted: Scripted) -> None:
 
 
 def test_closing_releases_kept_images(scripted: Scripted) -> None:
-    slot = {"slot": 3, "generation": 5}
-    others = [step for buffer in (8, 9, 10) for step in (_GET, {"sendImage": {**_HELD, **slot, "buffer": buffer}})]
-    broker = scripted([*_page(), _GET, _FIRST, *others])
+    others = [step for buffer in (8, 9, 10) for step in (GET, send_in_segment(5, buffer=buffer, **_SLOT))]
+    broker = scripted([*_page(), GET, _FIRST, *others])
     run("closing", broker.path, closed=lambda: eventually(lambda: sorted(broker.released) == [8, 9, 10]))
 
 
 def test_lost_segment(scripted: Scripted) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1}
-    again = {"sendImage": {**_SEGMENT, "buffer": 8}, "descriptors": _SEGMENT_MEMORY}
     broker = scripted([
         {"read": "hello"}, {"send": hello}, {"read": "hello"}, {"send": hello},
-        _GET, _FIRST, _GET, {"sendImage": _HELD}, _GET, again])
+        GET, _FIRST, GET, _HELD, GET, send_segment(5, 7, buffer=8)])
     run("lost-segment", broker.path)
     eventually(lambda: _forgotten(broker) == [5, 5])
     assert broker.released[:2] == [7, 7]
@@ -279,37 +263,34 @@ def test_lost_segment(scripted: Scripted) -> None:
 
 
 def test_kept_image_leaves_ended_segment(scripted: Scripted) -> None:
-    image = {"sendImage": {**_SEGMENT, "slot": 3, "generation": 5}, "descriptors": _SEGMENT_MEMORY}
-    broker = scripted([*_page(), _GET, image, _GET, _ENDED, _DESCRIPTION])
+    broker = scripted([*_page(), GET, send_segment(5, 7, **_SLOT), GET, end_segment(5), _DESCRIPTION])
     run("kept-in-segment", broker.path)
     eventually(lambda: _forgotten(broker) == [5])
 
 
 def test_kept_metadata(scripted: Scripted) -> None:
-    image = {"slot": 3, "generation": 5, "metadata": {"exif": {"bytes": 32, "offset": 32}}}
+    image = {**_SLOT, "metadata": {"exif": {"bytes": 32, "offset": 32}}}
     memory = [{"size": 64, "byte": 7}]
-    script = [[_GET, {"sendImage": {**image, "buffer": number}, "descriptors": memory}] for number in range(1, 9)]
+    script = [[GET, {"sendImage": {**image, "buffer": number}, "descriptors": memory}] for number in range(1, 9)]
     broker = scripted([*_page("metadata"), *(step for steps in script for step in steps)])
     run("kept-metadata", broker.path)
 
 
 @pytest.mark.parametrize("features, kept", [([], "128"), (["segments"], "200")])
 def test_default_number(features: Sequence[str], kept: str, scripted: Scripted) -> None:
-    slot = {"slot": 3, "generation": 5}
-    script = [*_page(*features), _GET, {**_FIRST, "sendImage": {**_SEGMENT, **slot}}]
-    broker = scripted(script + [_GET, {"sendImage": {**_HELD, **slot}}] * 199)
+    script = [*_page(*features), GET, send_segment(5, 7, **_SLOT)]
+    broker = scripted(script + [GET, send_in_segment(5, **_SLOT)] * 199)
     assert run("default-number", broker.path).strip() == kept
 
 
 def test_releases_in_segments_by_threads(scripted: Scripted) -> None:
-    first = {**_FIRST, "descriptors": [{**_SEGMENT_MEMORY[0], "byte": 255}]}
-    script = [_GET, first] + [_GET, {"sendImage": _HELD}] * 999
+    script = [GET, send_segment(5, 255)] + [GET, _HELD] * 999
     broker = scripted(script, script)
     run("threads", broker.path, "http://a/b", programs=PROGRAMS.parent / "threads")
 
 
 def test_system_calls_of_hit_in_segment(scripted: Scripted) -> None:
-    broker = scripted([_GET, _FIRST] + [_GET, {"sendImage": _HELD}] * 199)
+    broker = scripted([GET, _FIRST] + [GET, _HELD] * 199)
     run("system-calls", broker.path, programs=PROGRAMS.parent / "plain")
 
 

@@ -14,6 +14,7 @@ import pytest
 from conformance import SCRIPTED, Fields, await_coarse_clock, cases, compare, keeps_images, prepare, write_file
 from conftest import PROGRAMS
 from fixtures import Scripted
+from scripted import GET, LIVE_SEALS, send_image, send_segment
 from support import Broker, Origin
 
 STYLES = ["blocking", "pollable"]
@@ -110,18 +111,14 @@ def test_scripted(case: Fields, style: str, scripted: Scripted, connect: Connect
 def test_requested_images_before_kept_ones(scripted: Scripted, connect: Connect) -> None:
     script = _VALID["connections"][0]
     refused = {"send": {"type": "error", "id": "$id", "code": "quota-exceeded", "message": "M."}}
-    image = {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}
-    broker = scripted([*script, {"read": "get"}, refused, {"awaitRelease": [7]}, {"read": "get"}, image])
+    broker = scripted([*script, GET, refused, {"awaitRelease": [7]}, GET, send_image(3, buffer=8)])
     client = connect(broker.path, 8, "blocking")
     _check(client.perform({"request": {"type": "get", "url": "http://a/b"}}), {"image": {"width": 4}, "byte": 7})
     _check(client.perform({"request": {"type": "get", "url": "http://a/c"}}), {"image": {"width": 4}, "byte": 3})
 
 
 def test_reports_once_a_second(scripted: Scripted, connect: Connect) -> None:
-    script = [*_VALID["connections"][0]]
-    for _ in range(20):
-        script += [{"read": "get"}, {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}]
-    broker = scripted(script)
+    broker = scripted([*_VALID["connections"][0], *[GET, send_image(3, buffer=8)] * 20])
     client = connect(broker.path, 8, "blocking")
     start = time.monotonic()
     kept = {"request": {"type": "get", "url": "http://a/kept"}}
@@ -137,31 +134,27 @@ def test_reports_once_a_second(scripted: Scripted, connect: Connect) -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_request_behind_hello(style: str, scripted: Scripted, connect: Connect) -> None:
     """A request does not wait for the reply to `hello`, and is sent again as often as the broker closes the connection before it."""
-    asked = [{"read": "hello"}, {"read": "get"}]
-    answer = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    asked = [{"read": "hello"}, GET]
     closed = [*asked, {"close": True}]
     broker = scripted(
         [{"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1}}, {"close": True}], closed, closed,
-        [*asked, answer])
+        [*asked, send_image(7)])
     client = connect(broker.path, -1, style)
     assert client.perform({"request": {"type": "get", "url": "http://a/b"}})["image"]["width"] == 4
 
 
 def test_image_beyond_held_buffer(scripted: Scripted, connect: Connect) -> None:
-    script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
-    broker = scripted([*script, {"sendImage": {"fds": 0, "offset": 4096}}])
+    broker = scripted([GET, send_image(7), GET, {"sendImage": {"fds": 0, "offset": 4096}}])
     client = connect(broker.path, -1, "blocking")
     request = {"type": "get", "url": "http://a/b"}
     _check(client.perform({"request": request, "keep": True}), {"image": {"width": 4}})
     _check(client.perform({"request": request}), {"failure": "protocol-violation"})
 
 
-_SEGMENT = {"segment": 5, "segmentBytes": 4096}
-_LIVE = ["seal", "shrink", "grow", "future-write"]
 _FAULTS = {
     "unknown segment": ({"segment": 6, "fds": 0}, None),
     "descriptor without size": ({"segment": 6}, {"size": 4096}),
-    "size without descriptor": ({**_SEGMENT, "fds": 0}, None),
+    "size without descriptor": ({"segment": 5, "segmentBytes": 4096, "fds": 0}, None),
     "size without segment": ({"segmentBytes": 4096}, {"size": 4096}),
     "descriptor missing": ({"segment": 6, "segmentBytes": 4096}, None),
     "number zero": ({"segment": 0, "segmentBytes": 4096}, {"size": 4096}),
@@ -176,8 +169,8 @@ _FAULTS = {
     "seals of an image": (
         {"segment": 6, "segmentBytes": 4096}, {"size": 4096, "seals": ["seal", "shrink", "grow", "write"]}),
     **{f"no seal {seal}": (
-        {"segment": 6, "segmentBytes": 4096}, {"size": 4096, "seals": [each for each in _LIVE if each != seal]})
-       for seal in _LIVE},
+        {"segment": 6, "segmentBytes": 4096}, {"size": 4096, "seals": [each for each in LIVE_SEALS if each != seal]})
+       for seal in LIVE_SEALS},
 }
 
 
@@ -185,9 +178,9 @@ _FAULTS = {
 def test_faulty_segment(name: str, scripted: Scripted, connect: Connect) -> None:
     """A fault ends the connection, and leaves earlier images and the next connection alone."""
     fields, descriptor = _FAULTS[name]
-    first = {"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": 7, "seals": _LIVE}]}
-    fault = {"sendImage": {**fields}, "descriptors": [] if descriptor is None else [{"seals": _LIVE, **descriptor}]}
-    broker = scripted([{"read": "get"}, first, {"read": "get"}, fault], [{"read": "get"}, first])
+    first = send_segment(5, 7)
+    fault = {"sendImage": {**fields}, "descriptors": [] if descriptor is None else [{"seals": LIVE_SEALS, **descriptor}]}
+    broker = scripted([GET, first, GET, fault], [GET, first])
     client = connect(broker.path, -1, "blocking")
     call = {"request": {"type": "get", "url": "http://a/b"}}
     _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
@@ -200,8 +193,7 @@ def test_faulty_segment(name: str, scripted: Scripted, connect: Connect) -> None
 
 def test_descriptor_of_mapped_segment(scripted: Scripted, connect: Connect) -> None:
     """The second descriptor is closed, and the mapping stays."""
-    images = [{"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": byte, "seals": _LIVE}]} for byte in (7, 3)]
-    broker = scripted([{"read": "get"}, images[0], {"read": "get"}, images[1]])
+    broker = scripted([GET, send_segment(5, 7), GET, send_segment(5, 3)])
     client = connect(broker.path, -1, "blocking")
     call = {"request": {"type": "get", "url": "http://a/b"}}
     for _ in range(2):

@@ -23,6 +23,41 @@ _IMAGE = pathlib.Path(__file__).resolve().parents[2] / "conformance" / "image.js
 
 Fields = Dict[str, Any]
 
+# Steps of scripts
+
+GET: Fields = {"read": "get"}
+#: The seals of a segment.
+LIVE_SEALS = ["seal", "shrink", "grow", "future-write"]
+
+
+def send_image(byte: int, **fields: Any) -> Fields:
+    """Sends an image of 32 bytes in a memfd of its own."""
+    return {"sendImage": fields, "descriptors": [{"size": 32, "byte": byte}]}
+
+
+def send_segment(number: int, byte: int, **fields: Any) -> Fields:
+    """Sends an image and the segment in which it is."""
+    return {
+        "sendImage": {"segment": number, "segmentBytes": 4096, **fields},
+        "descriptors": [{"size": 4096, "byte": byte, "seals": LIVE_SEALS}]}
+
+
+def send_in_segment(number: int, **fields: Any) -> Fields:
+    """Sends an image in a segment that was sent before."""
+    return {"sendImage": {"segment": number, "fds": 0, **fields}}
+
+
+def end_segment(number: Any) -> Fields:
+    return {"send": {"type": "segmentEnded", "id": None, "segment": number}}
+
+
+def refuse_together() -> List[Fields]:
+    """Refuses two requests for want of room, and answers them when the image in buffer 7 was released."""
+    refused = {"type": "error", "code": "quota-exceeded", "message": "M."}
+    return [
+        GET, GET, {"send": {**refused, "id": "$previous"}}, {"send": {**refused, "id": "$id"}}, {"awaitRelease": [7]},
+        GET, send_image(3, buffer=3), GET, send_image(4, buffer=4)]
+
 
 class ScriptedBroker:
     """Listens at a path and plays one script for each connection, in order."""

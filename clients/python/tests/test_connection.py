@@ -19,11 +19,11 @@ from imgbroker._engine import Engine
 from imgbroker._kept import KeptImages
 from conformance import cases
 from fixtures import Scripted
+from scripted import GET, refuse_together, send_image, send_segment
 from support import eventually
 
 _URL = "http://origin/a.png"
-_GET: Dict[str, Any] = {"read": "get"}
-_IMAGE: Dict[str, Any] = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}
+_IMAGE = send_image(3)
 _GREETING: List[Dict[str, Any]] = [
     {"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}}]
 
@@ -51,7 +51,7 @@ class _Full:
 
 @pytest.mark.parametrize("error", [errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM])
 def test_request_that_cannot_be_sent_yet(scripted: Scripted, error: int) -> None:
-    broker = scripted([*_GREETING, _GET, _IMAGE, _GET, _IMAGE])
+    broker = scripted([*_GREETING, GET, _IMAGE, GET, _IMAGE])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(b"a")
         session: Any = client._engine._session
@@ -64,7 +64,7 @@ def test_request_that_cannot_be_sent_yet(scripted: Scripted, error: int) -> None
 
 
 def test_connection_that_cannot_send_is_lost(scripted: Scripted) -> None:
-    broker = scripted([*_GREETING, _GET, _IMAGE], [*_GREETING, _GET, _IMAGE])
+    broker = scripted([*_GREETING, GET, _IMAGE], [*_GREETING, GET, _IMAGE])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(b"a")
         session: Any = client._engine._session
@@ -75,14 +75,10 @@ def test_connection_that_cannot_send_is_lost(scripted: Scripted) -> None:
 
 # Leaving
 
-_SEGMENT: Dict[str, Any] = {
-    "sendImage": {"segment": 5, "segmentBytes": 4096},
-    "descriptors": [{"size": 4096, "byte": 3, "seals": ["seal", "shrink", "grow", "future-write"]}]}
-
 
 def test_closed_client_cancels_its_requests(scripted: Scripted) -> None:
     """An image in a segment keeps the connection open, over which the broker would load them."""
-    broker = scripted([_GET, _SEGMENT, _GET, {"read": "cancel"}])
+    broker = scripted([GET, send_segment(5, 3), GET, {"read": "cancel"}])
     client = imgbroker.Client(broker.path)
     image = client.get(_URL)
     waiting = client.submit(_URL)
@@ -99,7 +95,7 @@ def test_closed_client_cancels_its_requests(scripted: Scripted) -> None:
 
 def test_callback_that_raises_after_a_cancellation(scripted: Scripted) -> None:
     progress = {"send": {"type": "progress", "id": "$id", "received": 1, "expected": 2}}
-    broker = scripted([_GET, progress, {"read": "cancel"}, _GET, _IMAGE])
+    broker = scripted([GET, progress, {"read": "cancel"}, GET, _IMAGE])
     submitted: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
 
     def report(*_: Any) -> None:
@@ -143,7 +139,7 @@ def test_dropped_events_end_their_subscription(scripted: Scripted) -> None:
 
 
 def test_error_of_an_image_keeps_no_lease(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = scripted([_GET, _IMAGE])
+    broker = scripted([GET, _IMAGE])
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOMEM, "no memory")
@@ -161,13 +157,7 @@ def test_error_of_an_image_keeps_no_lease(scripted: Scripted, monkeypatch: pytes
 
 def test_requests_that_are_refused_together(scripted: Scripted) -> None:
     """The room of kept images is for all requests that were sent before it was made."""
-    script = next(cases("validity"))[1]["connections"][0]
-    refused = {"type": "error", "code": "quota-exceeded", "message": "M."}
-    answers = [
-        step for byte in (3, 4) for step in (_GET, {"sendImage": {"buffer": byte}, "descriptors": [{"size": 32, "byte": byte}]})]
-    broker = scripted([
-        *script, _GET, _GET, {"send": {**refused, "id": "$previous"}}, {"send": {**refused, "id": "$id"}}, {"awaitRelease": [7]},
-        *answers])
+    broker = scripted([*next(cases("validity"))[1]["connections"][0], *refuse_together()])
     with imgbroker.Client(broker.path, keep_images=8) as client:
         client.get(_URL)
         images = [client.submit(f"http://origin/{name}") for name in ("c", "d")]

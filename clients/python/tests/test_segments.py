@@ -17,7 +17,7 @@ import pytest
 import imgbroker
 from imgbroker import _segment
 from fixtures import Scripted
-from scripted import ScriptedBroker
+from scripted import GET, ScriptedBroker, end_segment, send_in_segment, send_segment
 from support import Broker, Origin, Picture, eventually, open_descriptors, run_script
 
 #: The memory of a broker whose places are used again soon.
@@ -340,21 +340,6 @@ def test_image_as_the_argument_of_a_process(tmp_path: pathlib.Path, origin: Orig
 # Scripted brokers
 
 
-_SEALS = ["seal", "shrink", "grow", "future-write"]
-
-
-def _image(**fields: Any) -> Dict[str, Any]:
-    return {"fds": 0, **fields}
-
-
-def _new(number: int, **fields: Any) -> Dict[str, Any]:
-    """Returns the step that sends an image and its segment, whose bytes are its number."""
-    return {
-        "sendImage": {"segment": number, "segmentBytes": 4096, **fields},
-        "descriptors": [{"size": 4096, "byte": number, "seals": _SEALS}],
-    }
-
-
 _URL = "http://origin/a.png"
 
 
@@ -366,12 +351,9 @@ def _sent(broker: ScriptedBroker, connection: int = 0) -> List[Any]:
 
 
 def test_segment_that_has_ended_is_forgotten_after_its_last_lease(scripted: Scripted) -> None:
-    end = {"send": {"type": "segmentEnded", "id": None, "segment": 3}}
-    unknown = {"send": {"type": "segmentEnded", "id": None, "segment": 99}}
     broker = scripted([
-        {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)}, unknown, end,
-        {"read": "get"}, _new(4, buffer=9),
-    ])
+        GET, send_segment(3, 3, buffer=7), GET, send_in_segment(3, buffer=8, offset=64), end_segment(99), end_segment(3),
+        GET, send_segment(4, 4, buffer=9)])
     mappings = _mappings("scripted")
     with imgbroker.Client(broker.path, keep_images=0) as client:
         assert broker.path and client.get(_URL).buffer[0] == 3
@@ -393,9 +375,7 @@ def test_segment_that_has_ended_is_forgotten_after_its_last_lease(scripted: Scri
 
 
 def test_segment_that_ends_without_leases_is_forgotten(scripted: Scripted) -> None:
-    broker = scripted([
-        {"read": "get"}, _new(3, buffer=7), {"awaitRelease": [7]}, {"send": {"type": "segmentEnded", "id": None, "segment": 3}},
-    ])
+    broker = scripted([GET, send_segment(3, 3, buffer=7), {"awaitRelease": [7]}, end_segment(3)])
     mappings = _mappings("scripted")
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(_URL)
@@ -409,18 +389,15 @@ def test_segment_that_ends_without_leases_is_forgotten(scripted: Scripted) -> No
 
 @pytest.mark.parametrize("number", [None, 0, "3", 1 << 53])
 def test_end_of_no_segment(scripted: Scripted, number: Any) -> None:
-    broker = scripted([
-        {"read": "get"}, {"send": {"type": "segmentEnded", "id": None, "segment": number}}])
+    broker = scripted([GET, end_segment(number)])
     with imgbroker.Client(broker.path) as client, pytest.raises(imgbroker.ProtocolViolationError):
         client.get(_URL)
 
 
 def test_segment_that_cannot_be_mapped_comes_again(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = scripted([
-        {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)},
-        {"awaitRelease": [7, 8]}, {"read": "get"}, _new(3, buffer=9),
-        {"read": "get"}, {"sendImage": _image(buffer=10, segment=3)},
-    ])
+        GET, send_segment(3, 3, buffer=7), GET, send_in_segment(3, buffer=8, offset=64), {"awaitRelease": [7, 8]},
+        GET, send_segment(3, 3, buffer=9), GET, send_in_segment(3, buffer=10)])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         with monkeypatch.context() as patch:
             patch.setattr(_segment, "c_mmap", lambda *_: _segment._FAILED)
@@ -490,9 +467,9 @@ def test_message_that_a_signal_ends_leaves_the_leases(broker: Broker, origin: Or
 
 def test_leases_of_many_threads_are_counted(scripted: Scripted) -> None:
     count = 200
-    script: List[Dict[str, Any]] = [{"read": "get"}, _new(3, buffer=1)]
+    script = [GET, send_segment(3, 3, buffer=1)]
     for buffer in range(2, count):
-        script += [{"read": "get"}, {"sendImage": _image(buffer=buffer, segment=3, offset=buffer)}]
+        script += [GET, send_in_segment(3, buffer=buffer, offset=buffer)]
     broker = scripted(script)
     with imgbroker.Client(broker.path, keep_images=0) as client:
         first = client.get(_URL)
