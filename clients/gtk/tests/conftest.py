@@ -8,7 +8,6 @@ import sys
 from typing import Any, Dict, Iterator, List, Tuple
 
 import PIL.Image
-import PIL.ImageGrab
 import pytest
 
 # The broker and the origin are those of the Python client's tests.
@@ -60,13 +59,9 @@ class Screen(Display):
         self._programs.append(program)
         return program
 
-    def picture(self) -> PIL.Image.Image:
-        """Returns a screenshot."""
-        return PIL.ImageGrab.grab(xdisplay=self.name).convert("RGB")
-
     def count(self, color: Color) -> int:
         """Returns the number of pixels of a colour."""
-        return {color: count for count, color in self.picture().getcolors(1 << 24)}.get(color, 0)
+        return self.counts().get(color, 0)
 
     def center(self, color: Color) -> Tuple[int, int]:
         """Returns the place in the middle of all pixels of a colour."""
@@ -74,10 +69,6 @@ class Screen(Display):
         places = [index for index, pixel in enumerate(picture.getdata()) if pixel == color]
         columns = [place % picture.width for place in places]
         return (min(columns) + max(columns)) // 2, places[len(places) // 2] // picture.width
-
-    def press(self, *arguments: str) -> None:
-        """Moves the pointer, clicks, types or turns the wheel."""
-        subprocess.run(["xdotool", *arguments], check=True, env={**os.environ, "DISPLAY": self.name})
 
     def end(self, program: "subprocess.Popen[str]") -> None:
         """Ends a program, which must be running."""

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONFORMANCE = ROOT / "clients" / "conformance"
@@ -176,6 +176,20 @@ class Display:
         os.close(writing)
         with os.fdopen(reading) as pipe:
             self.name = ":" + pipe.readline().strip()
+
+    def picture(self) -> Any:
+        """Returns a screenshot, an image of Pillow's."""
+        from PIL import ImageGrab
+
+        return ImageGrab.grab(xdisplay=self.name).convert("RGB")
+
+    def counts(self) -> Dict[Tuple[int, int, int], int]:
+        """Returns the number of pixels of each colour."""
+        return {color: count for count, color in self.picture().getcolors(1 << 24)}
+
+    def press(self, *arguments: str) -> None:
+        """Moves the pointer, clicks, types or turns the wheel."""
+        subprocess.run(["xdotool", *arguments], check=True, env={**os.environ, "DISPLAY": self.name})
 
     def close(self) -> None:
         """Ends it."""

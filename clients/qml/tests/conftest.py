@@ -8,8 +8,6 @@ import subprocess
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-import PIL.Image
-import PIL.ImageGrab
 import pytest
 
 # The broker and the origin are those of the Python client's tests.
@@ -29,13 +27,13 @@ class Program:
     """A QML program in a process of its own, in which expressions can be evaluated."""
 
     def __init__(
-        self, display: str, socket: str, folder: pathlib.Path, arguments: Sequence[str], environment: Dict[str, str],
+        self, display: Display, socket: str, folder: pathlib.Path, arguments: Sequence[str], environment: Dict[str, str],
     ) -> None:
-        self._display = display
+        self.picture, self.counts = display.picture, display.counts
         self._errors = open(folder / "errors", "w+")
         self.process = subprocess.Popen(
             [str(BUILD / "driver"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, "DISPLAY": display, "QT_QPA_PLATFORM": "xcb", "QT_QUICK_BACKEND": os.environ.get("QT_QUICK_BACKEND", "software"),
+            env={**os.environ, "DISPLAY": display.name, "QT_QPA_PLATFORM": "xcb", "QT_QUICK_BACKEND": os.environ.get("QT_QUICK_BACKEND", "software"),
                  "QML_IMPORT_PATH": str(BUILD / "qml"), "QT_IM_MODULE": "", "QT_ACCESSIBILITY": "0", "LC_ALL": "C.UTF-8",
                  "XDG_RUNTIME_DIR": str(folder), "HOME": str(folder), "IMGBROKER_SOCKET": socket, **environment})
 
@@ -51,14 +49,6 @@ class Program:
             assert part, f"the program has ended: {self.errors()}"
             line += part
         return json.loads(line)
-
-    def picture(self) -> PIL.Image.Image:
-        """Returns a screenshot."""
-        return PIL.ImageGrab.grab(xdisplay=self._display).convert("RGB")
-
-    def counts(self) -> Dict[Color, int]:
-        """Returns the number of pixels of each colour."""
-        return {color: count for count, color in self.picture().getcolors(1 << 24)}
 
     def status(self, name: str) -> int:
         """Returns a line of /proc/PID/status, such as RssShmem, in KiB."""
@@ -95,7 +85,7 @@ class Screen(Display):
     def run(self, socket: str, file: pathlib.Path, *arguments: str, **environment: str) -> Program:
         """Shows a file."""
         assert self.folder is not None
-        self._programs.append(Program(self.name, socket, self.folder, [str(file), *arguments], environment))
+        self._programs.append(Program(self, socket, self.folder, [str(file), *arguments], environment))
         return self._programs[-1]
 
     def show(self, broker: Broker, content: str, **environment: str) -> Program:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pathlib
 import socket
-import subprocess
 import threading
 import time
 from typing import Any, Callable, Iterator, List, Tuple
@@ -625,13 +623,12 @@ def test_feed(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.
     eventually(lambda: program.eval("feed.itemAtIndex(1).image.status") == ERROR)
     # A click loads it again.
     origin.add("/feed.png", plain(RED))
-    subprocess.run(["xdotool", "mousemove", "200", "350", "click", "1"], check=True,
-                   env={**os.environ, "DISPLAY": screen.name})
+    screen.press("mousemove", "200", "350", "click", "1")
     eventually(lambda: program.counts().get(RED, 0) > 430 * 170)
     # The wheel scrolls.
 
     def scrolled() -> bool:
-        subprocess.run(["xdotool", "click", "--repeat", "10", "--delay", "5", "5"], check=True, env={**os.environ, "DISPLAY": screen.name})
+        screen.press("click", "--repeat", "10", "--delay", "5", "5")
         return program.counts().get(COLORS[7], 0) > 430 * 170
 
     eventually(scrolled)
