@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The source that giflib reads from.
-typedef struct {
-    const uint8_t *bytes;
-    size_t length, position;
+struct codec_gif_reader {
+    codec_base base;
+    codec_gif_frame frame;
+    GifFileType *gif;
+    /// Where giflib reads next.
+    size_t position;
     /// A read exceeded the end of the bytes.
     int ran_out;
     /// The last read returned a single zero: an empty block, which ends the data.
@@ -16,48 +18,56 @@ typedef struct {
     /// The reads are those of sub-blocks, of which the last may be incomplete, and the bytes of the current one that are left.
     int reads_blocks;
     size_t block_left;
-} gif_source;
+    /// A row of indices.
+    GifPixelType *line;
+    uint8_t table[256][4];
+    /// The number of rows read, including invisible ones.
+    int row;
+    /// The number of visible rows that are complete, and whether no more of them can be read.
+    uint32_t rows_read;
+    int has_ended;
+};
 
 /// Returns the length of the next sub-block, or its bytes. giflib reads each as a whole, so an incomplete one is stated to be as
 /// long as the bytes that there are.
-static int read_block(gif_source *source, GifByteType *destination, size_t wanted) {
-    size_t left = source->length - source->position;
-    if (source->block_left == 0) {
-        size_t length = left > 0 ? source->bytes[source->position++] : 0;
-        if (left == 0 || length > left - 1) source->ran_out = 1;
+static int read_block(codec_gif_reader *reader, GifByteType *destination, size_t wanted) {
+    size_t left = reader->base.length - reader->position;
+    if (reader->block_left == 0) {
+        size_t length = left > 0 ? reader->base.bytes[reader->position++] : 0;
+        if (left == 0 || length > left - 1) reader->ran_out = 1;
         if (left > 0 && length > left - 1) length = left - 1;
-        source->block_left = length;
-        source->met_end = length == 0;
+        reader->block_left = length;
+        reader->met_end = length == 0;
         *destination = (GifByteType)length;
         return 1;
     }
-    size_t count = wanted < source->block_left ? wanted : source->block_left;
-    memcpy(destination, source->bytes + source->position, count);
-    source->position += count;
-    source->block_left -= count;
+    size_t count = wanted < reader->block_left ? wanted : reader->block_left;
+    memcpy(destination, reader->base.bytes + reader->position, count);
+    reader->position += count;
+    reader->block_left -= count;
     return (int)count;
 }
 
 static int read_bytes(GifFileType *gif, GifByteType *destination, int count) {
-    gif_source *source = gif->UserData;
-    if (source->reads_blocks) return read_block(source, destination, (size_t)count);
-    size_t wanted = (size_t)count, left = source->length - source->position;
+    codec_gif_reader *reader = gif->UserData;
+    if (reader->reads_blocks) return read_block(reader, destination, (size_t)count);
+    size_t wanted = (size_t)count, left = reader->base.length - reader->position;
     if (wanted > left) {
-        source->ran_out = 1;
+        reader->ran_out = 1;
         // After the last pixel giflib reads the end of the blocks. If only that is missing, all pixels are present.
         if (wanted > 1) return 0;
         *destination = 0;
         return 1;
     }
-    memcpy(destination, source->bytes + source->position, wanted);
-    source->position += wanted;
-    source->met_end = wanted == 1 && *destination == 0;
+    memcpy(destination, reader->base.bytes + reader->position, wanted);
+    reader->position += wanted;
+    reader->met_end = wanted == 1 && *destination == 0;
     return count;
 }
 
-static codec_status reading_status(int error, const gif_source *source) {
+static codec_status reading_status(int error, const codec_gif_reader *reader) {
     if (error == D_GIF_ERR_NOT_ENOUGH_MEM) return CODEC_NO_MEMORY;
-    if (source->ran_out || source->met_end || error == D_GIF_ERR_EOF_TOO_SOON) return CODEC_TRUNCATED;
+    if (reader->ran_out || reader->met_end || error == D_GIF_ERR_EOF_TOO_SOON) return CODEC_TRUNCATED;
     return CODEC_DAMAGED;
 }
 
@@ -81,21 +91,6 @@ static void make_table(const ColorMapObject *palette, int transparent, codec_ord
     }
 }
 
-struct codec_gif_reader {
-    codec_base base;
-    gif_source source;
-    codec_gif_frame frame;
-    GifFileType *gif;
-    /// A row of indices.
-    GifPixelType *line;
-    uint8_t table[256][4];
-    /// The number of rows read, including invisible ones.
-    int row;
-    /// The number of visible rows that are complete, and whether no more of them can be read.
-    uint32_t rows_read;
-    int has_ended;
-};
-
 static void release(void *object) {
     codec_gif_reader *reader = object;
     int error = 0;
@@ -106,29 +101,27 @@ static void release(void *object) {
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame) {
     codec_gif_reader *reader = codec_allocate(sizeof *reader, release, bytes, length);
     if (!reader) return NULL;
-    reader->source = (gif_source){.bytes = bytes, .length = length};
     reader->frame = *frame;
     return reader;
 }
 
 codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order) {
-    gif_source *source = &reader->source;
     int error = 0;
     // Opens a handle for each frame, because giflib records every frame that it reads.
-    GifFileType *gif = reader->gif = DGifOpen(source, read_bytes, &error);
-    if (!gif) return reading_status(error, source);
+    GifFileType *gif = reader->gif = DGifOpen(reader, read_bytes, &error);
+    if (!gif) return reading_status(error, reader);
     GifRecordType record;
-    source->position = reader->frame.position <= source->length ? reader->frame.position : source->length;
+    reader->position = reader->frame.position <= reader->base.length ? reader->frame.position : reader->base.length;
     if (DGifGetRecordType(gif, &record) == GIF_ERROR || record != IMAGE_DESC_RECORD_TYPE
         || DGifGetImageDesc(gif) == GIF_ERROR) {
-        return reading_status(gif->Error, source);
+        return reading_status(gif->Error, reader);
     }
     if ((uint32_t)gif->Image.Width < reader->frame.width || (uint32_t)gif->Image.Height < reader->frame.height) {
         return CODEC_DAMAGED;
     }
     const ColorMapObject *palette = gif->Image.ColorMap ? gif->Image.ColorMap : gif->SColorMap;
     make_table(palette, reader->frame.transparent, order, reader->table);
-    source->reads_blocks = reader->base.accepts_damage;
+    reader->reads_blocks = reader->base.accepts_damage;
     reader->line = malloc((size_t)gif->Image.Width);
     return reader->line ? CODEC_OK : CODEC_NO_MEMORY;
 }
@@ -138,7 +131,7 @@ int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return read
 /// Reads the next row of the file and stores its visible part in `pixels`, unless NULL.
 static codec_status read_row(codec_gif_reader *reader, uint8_t *pixels) {
     if (DGifGetLine(reader->gif, reader->line, reader->gif->Image.Width) == GIF_ERROR) {
-        return reading_status(reader->gif->Error, &reader->source);
+        return reading_status(reader->gif->Error, reader);
     }
     for (uint32_t column = 0; pixels && column < reader->frame.width; column++) {
         memcpy(pixels + column * 4, reader->table[reader->line[column]], 4);
