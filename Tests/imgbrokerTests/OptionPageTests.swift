@@ -28,18 +28,16 @@ struct OptionPageTests {
             `$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers)` (`~/.config/…`) instead, if that exists, as the user's systemd unit does.
             Lines that begin with `#` are comments. An unknown key or a wrong value ends the start with the file's name and the
             line. Keys marked with * may be given several times: in several lines, or in the environment with commas between the
-            values. `imgbroker --check-config` shows each setting and where it comes from.
-
-            `imgbroker ctl reload`, `SIGHUP` and `systemctl reload imgbroker` read the file again
-            ([operations](operations.md#changing-settings)). Keys marked with † keep their value until a restart.
+            values. `imgbroker --check-config` shows each setting and where it comes from. `imgbroker ctl reload`, `SIGHUP` and
+            `systemctl reload imgbroker` read the file again ([operations](operations.md#changing-settings)). Keys marked with †
+            keep their value until a restart.
 
             \(tables.joined(separator: "\n\n"))
 
             ## Presets
 
-            A section `[preset NAME]` after all settings describes a variant, which requests name instead of a size and other parts:
-            `"preset": "avatar"` in the [protocol](protocol.md#presets), `imgbroker get --preset avatar`. At most \(ConfigurationFile.mostPresets) presets. A
-            reload changes them.
+            A section `[preset NAME]` after all settings describes a variant, which requests name: `"preset": "avatar"` in the
+            [protocol](protocol.md#presets), `imgbroker get --preset avatar`. At most \(ConfigurationFile.mostPresets) presets. A reload changes them.
 
             ```ini
             [preset avatar]
