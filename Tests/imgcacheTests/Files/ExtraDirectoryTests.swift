@@ -107,9 +107,7 @@
         let before = try allContents(below: extra)
         for original in [there, damaged] {
             let confirmed = try cache.update(original, etag: "new")
-            #expect(
-                try cache.find(original)
-                    == (original.record == there.record ? .original(confirmed.record, there.bytes) : nil))
+            #expect(try cache.find(original) == (original.record == there.record ? confirmed.found : nil))
         }
         #expect(try allContents(below: extra) == before)
         try cache.waitForState(.on, entries: 1)

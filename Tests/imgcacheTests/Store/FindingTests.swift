@@ -6,13 +6,9 @@
         let cache = try CacheProcess(directory)
         let (own, shared, absent) = (TestOriginal(1, owner: 7), TestOriginal(2), TestOriginal(3))
         try cache.keepAll([own, shared])
-        let (foundOwn, foundShared) = (
-            CacheProcess.Found.original(own.record, own.bytes),
-            CacheProcess.Found.original(shared.record, shared.bytes)
-        )
-        #expect(try cache.find(keys: keys(own, shared)) == foundOwn)
-        #expect(try cache.find(keys: keys(shared, own)) == foundShared)
-        #expect(try cache.find(keys: keys(absent, shared, own)) == foundShared)
+        #expect(try cache.find(keys: keys(own, shared)) == own.found)
+        #expect(try cache.find(keys: keys(shared, own)) == shared.found)
+        #expect(try cache.find(keys: keys(absent, shared, own)) == shared.found)
         #expect(try cache.find(keys: ["", "../x", absent.record.key]) == nil)
         #expect(try cache.find(keys: []) == nil)
         #expect(try cache.query(keys: keys(absent, own, shared)) == own.record)
@@ -31,7 +27,7 @@
         #expect(try cache.find(keys: keys(absent, second, first), form: form) == found)
         #expect(try cache.find(keys: keys(absent, second), form: form, rasterOnly: true) == found)
         // Not the raster of another image.
-        #expect(try cache.find(keys: keys(first, second), form: form) == .original(first.record, first.bytes))
+        #expect(try cache.find(keys: keys(first, second), form: form) == first.found)
         #expect(try cache.find(keys: keys(first, second), form: form, rasterOnly: true) == nil)
     }
 
@@ -42,7 +38,7 @@
         try flipBit(ofByte: 100, at: cache.path(first))
         // The bytes are not read.
         #expect(try cache.query(keys: keys(first, second)) == first.record)
-        #expect(try cache.find(keys: keys(first, second)) == .original(second.record, second.bytes))
+        #expect(try cache.find(keys: keys(first, second)) == second.found)
         #expect(try cache.query(keys: keys(first, second)) == second.record)
         #expect(!CurrentProcess.exists(cache.path(first)))
     }
@@ -90,7 +86,7 @@
         unsafe chmod(cache.path(changed), 0)
         #expect(try cache.find(changed) == nil)
         #expect(try !cache.query(changed))
-        #expect(try cache.find(keys: keys(changed, other)) == .original(other.record, other.bytes))
+        #expect(try cache.find(keys: keys(changed, other)) == other.found)
         // The file may become readable again.
         unsafe chmod(cache.path(changed), 0o600)
         #expect(try cache.has(changed))

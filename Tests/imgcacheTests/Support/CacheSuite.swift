@@ -68,6 +68,8 @@ extension CacheProcess {
 }
 
 extension TestOriginal {
+    var found: CacheProcess.Found { .original(record, bytes) }
+
     /// The same bytes under the key and the URL of another.
     func named(as other: TestOriginal) -> TestOriginal {
         var named = self
