@@ -32,7 +32,7 @@ private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
                     finalURL: origin.url("/a")))
         #expect(response.redirects.map(\.response.age) == ["1"])
         #expect(run.beginnings.map(\.response) == [response])
-        #expect(run.beginnings.map(\.total) == [3])
+        #expect(run.beginnings.map(\.report.total) == [3])
         #expect(begin <= response.requestedAt && response.requestedAt + 300 <= response.receivedAt)
         #expect(response.receivedAt <= WallClock.milliseconds)
     }

@@ -35,7 +35,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
                 $0.headers += fields.map { .init($0.0, $0.1) }
                 $0.resetAfterBytes = 100_000
             })
-        #expect(run.beginnings.map(\.validator) == [validator])
+        #expect(run.beginnings.map(\.report.validator) == [validator])
         #expect(run.error?.code == .transferFailed)
         #expect(validator != nil || run.failure?.received == 0)
     }
@@ -105,8 +105,8 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
         #expect(run.body == picture)
         #expect((run.result?.bytes, run.result?.response.status) == (picture.count, 206))
         #expect((run.progress.first?.received, run.progress.first?.expected) == (100_000, picture.count))
-        #expect(run.beginnings.map(\.validator) == [validator])
-        #expect(run.beginnings.map(\.total) == [picture.count])
+        #expect(run.beginnings.map(\.report.validator) == [validator])
+        #expect(run.beginnings.map(\.report.total) == [picture.count])
         let request = try #require(origin.requests.first)
         #expect(origin.requests.count == 1)
         #expect(request["Range"] == "bytes=100000-" && request["If-Range"] == validator)
@@ -228,7 +228,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
         let run = try runRest(origin)
         #expect(run.body == body)
         #expect(run.progress.first?.received == 0)
-        #expect(run.beginnings.map(\.validator) == ["\"v2\""])
+        #expect(run.beginnings.map(\.report.validator) == ["\"v2\""])
         #expect(origin.requests.count == 1)
     }
 

@@ -8,12 +8,7 @@ final class FetchWorker {
     struct Ended: Error {}
 
     /// The report of a body's beginning.
-    struct Beginning: Equatable {
-        var response: ResponseRecord
-        var validator: String?
-        var total: Int?
-        var isMultiplexed: Bool?
-    }
+    typealias Beginning = (response: ResponseRecord, report: FetchBeginning)
 
     struct Run {
         var end: FetchReport
@@ -173,10 +168,7 @@ final class FetchWorker {
         switch report {
         case .responded(let job, let response, let beginning):
             #expect(progress[job] == nil)
-            beginnings[job, default: []].append(
-                Beginning(
-                    response: response, validator: beginning.validator, total: beginning.total,
-                    isMultiplexed: beginning.isMultiplexed))
+            beginnings[job, default: []].append((response, beginning))
         case .ready: Issue.record("ready twice")
         case .needsFile(let job):
             #expect(fileRequests.insert(job).inserted)
@@ -206,10 +198,7 @@ final class FetchWorker {
         guard case .finished(let job, var result) = report, let beginning = result.beginning.take() else {
             return report
         }
-        beginnings[job, default: []].append(
-            Beginning(
-                response: result.response, validator: beginning.validator, total: beginning.total,
-                isMultiplexed: beginning.isMultiplexed))
+        beginnings[job, default: []].append((result.response, beginning))
         progress[job, default: []].append((result.response.status == 206 ? offsets[job] ?? 0 : 0, beginning.total))
         return .finished(job: job, result)
     }

@@ -46,7 +46,7 @@ struct NginxTests {
         ] {
             let run = try worker.run(server.url("/id", at: port))
             #expect(try words(run).dropFirst().map(String.init) == protocols)
-            #expect(run.beginnings.map(\.isMultiplexed) == [isMultiplexed])
+            #expect(run.beginnings.map(\.report.isMultiplexed) == [isMultiplexed])
         }
     }
 
