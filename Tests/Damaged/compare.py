@@ -12,7 +12,6 @@ no WebP that is truncated, so its rows are compared with those of the whole file
 of a folder given in IMAGES that the broker refuses are drawn only. OUTPUT is the sheet's name.
 """
 
-import io
 import os
 import pathlib
 import subprocess
@@ -24,6 +23,7 @@ import pyvips
 from PIL import Image, ImageDraw
 
 from drawing import all_drawn
+from pictures import Sheet, multiplied, saved
 from setting import Setting
 
 WIDTH, HEIGHT = 160, 120
@@ -47,12 +47,6 @@ def scene():
 
 def files():
     """Returns complete files by name."""
-
-    def saved(image, kind, **options):
-        file = io.BytesIO()
-        image.save(file, kind, **options)
-        return file.getvalue()
-
     image = scene()
     indices = image.quantize(64)
     transparent = image.convert("RGBA")
@@ -71,13 +65,6 @@ def files():
         "gif": saved(indices, "GIF", interlace=0),
         "gif-interlaced": saved(indices, "GIF", interlace=1),
     }
-
-
-def multiplied(image):
-    """Returns channels 0 ... 255 with multiplied colour."""
-    pixels = numpy.asarray(image).astype(float)
-    pixels[..., :3] *= pixels[..., 3:] / 255
-    return pixels
 
 
 def decoded_rows(pixels, kind):
@@ -125,43 +112,6 @@ def compare(name, kind, ours, theirs):
     return (f"differs by {largest:.0f}" if largest > (4 if kind == "jpeg" else 2) else None), account
 
 
-class Sheet:
-    """Pairs of images with captions: ours, and Chromium's."""
-
-    def __init__(self, columns):
-        self.columns, self.cells = columns, []
-
-    def add(self, caption, ours, theirs, failed):
-        cell = Image.new("RGB", (2 * WIDTH + 16, HEIGHT + 32), (255, 210, 210) if failed else (255, 255, 255))
-        draw = ImageDraw.Draw(cell)
-        for index, line in enumerate(caption):
-            draw.text((4, 2 + 12 * index), line, fill=(0, 0, 0))
-        for index, image in enumerate((ours, theirs)):
-            left, top = 4 + index * (WIDTH + 4), 28
-            board = Image.new("RGB", (WIDTH, HEIGHT), (255, 255, 255))
-            squares = ImageDraw.Draw(board)
-            for y in range(0, HEIGHT, 8):
-                for x in range(y // 8 % 2 * 8, WIDTH, 16):
-                    squares.rectangle((x, y, x + 7, y + 7), fill=(205, 205, 205))
-            if image is None:
-                squares.text((6, 6), "no image", fill=(170, 0, 0))
-            else:
-                shown = image.copy()
-                shown.thumbnail((WIDTH, HEIGHT))
-                board.paste(shown, (0, 0), shown)
-            cell.paste(board, (left, top))
-        self.cells.append(cell)
-
-    def save(self, path):
-        width, height = self.cells[0].size
-        rows = -(-len(self.cells) // self.columns)
-        sheet = Image.new("RGB", (self.columns * width, rows * height), (255, 255, 255))
-        for index, cell in enumerate(self.cells):
-            sheet.paste(cell, (index % self.columns * width, index // self.columns * height))
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        sheet.save(path)
-
-
 def main():
     sources = {}
     for name, data in files().items():
@@ -172,7 +122,7 @@ def main():
         for path in sorted(pathlib.Path(os.environ["IMAGES"]).iterdir()):
             if path.suffix[1:].lower() in TYPES:
                 trials[path.name.replace(" ", "_")] = (TYPES[path.suffix[1:].lower()], path.read_bytes())
-    failures, sheet = 0, Sheet(3)
+    failures, sheet = 0, Sheet(3, 2, (WIDTH, HEIGHT))
     with tempfile.TemporaryDirectory() as folder:
         setting = Setting(folder, {name: data for name, (_, data) in (sources | trials).items()})
         try:
@@ -197,7 +147,7 @@ def main():
                     problem = None
                 failures += problem is not None
                 print(f"{'FAILED' if problem else 'ok'}: {name}: {problem or account}")
-                sheet.add((name, account), ours, theirs, problem is not None)
+                sheet.add(f"{name}\n{account}", ours, theirs, is_wrong=problem is not None)
         finally:
             setting.stop()
     output = os.environ.get("OUTPUT") or ".build/damaged/sheet.png"

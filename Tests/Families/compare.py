@@ -29,7 +29,7 @@ import imagecodecs
 import numpy
 import pillow_heif
 import tifffile
-from PIL import Image, ImageCms, ImageDraw
+from PIL import Image, ImageCms
 
 import avif
 import documents
@@ -37,6 +37,7 @@ import heic
 import jp2
 import simple
 from drawing import all_drawn
+from pictures import Sheet, saved
 from setting import Setting
 
 pillow_heif.register_heif_opener()
@@ -228,17 +229,15 @@ def animation(folder):
     return (folder / "e.jxl").read_bytes(), frames
 
 
+def written(pixels, **options):
+    """Returns pixels as a file of tifffile's."""
+    file = io.BytesIO()
+    tifffile.imwrite(file, pixels, **options)
+    return file.getvalue()
+
+
 def tiffs():
     """Yields names, files, expected pixels and tolerances."""
-
-    def written(pixels, **options):
-        file = io.BytesIO()
-        tifffile.imwrite(file, pixels, **options)
-        return file.getvalue()
-
-    def saved(image, **options):
-        return simple.saved(image, "TIFF", **options)
-
     image, clear = scene(97, 61), scene(97, 61, True)
     pixels, gray, straight = numpy.asarray(image), numpy.asarray(image.convert("L")), numpy.asarray(clear)
     for name in ["none", "lzw", "packbits", "deflate", "adobe_deflate", "zstd", "lzma", "lerc", "webp"]:
@@ -262,27 +261,27 @@ def tiffs():
         ("alpha", written(straight, photometric="rgb", extrasamples=["unassalpha"]), straight),
         ("premultiplied", written(multiplied, photometric="rgb", extrasamples=["assocalpha"]), divided),
         ("gray", written(gray, photometric="minisblack"), gray), ("white-0", written(gray, photometric="miniswhite"), 255 - gray),
-        ("gray-alpha", saved(clear.convert("LA")), numpy.asarray(clear.convert("LA"))),
+        ("gray-alpha", saved(clear.convert("LA"), "TIFF"), numpy.asarray(clear.convert("LA"))),
         ("bilevel", written(gray > 100, photometric="minisblack"), (gray > 100) * 255),
         ("palette", written(gray, photometric="palette", colormap=palette * 257), palette.T[gray]),
         ("16-bits", written(deep, photometric="rgb", compression="lzw", predictor=True), numpy.round(deep / 257)),
         ("16-bits-gray", written(gray.astype(numpy.uint16) * 257, photometric="minisblack", byteorder=">"), gray),
         ("cmyk", written(cyan, photometric="separated"), of_inks(cyan)),
         ("cmyk-16", written(cyan.astype(numpy.uint16) * 257, photometric="separated"), of_inks(cyan)),
-        ("orientation-6", saved(image, tiffinfo={274: 6}), numpy.rot90(pixels, 3)),
-        ("orientation-2", saved(image, tiffinfo={274: 2}), pixels[:, ::-1]),
-        ("group-3", saved(image.convert("1"), compression="group3"), numpy.asarray(image.convert("1")) * 255),
-        ("group-4", saved(image.convert("1"), compression="group4"), numpy.asarray(image.convert("1")) * 255),
+        ("orientation-6", saved(image, "TIFF", tiffinfo={274: 6}), numpy.rot90(pixels, 3)),
+        ("orientation-2", saved(image, "TIFF", tiffinfo={274: 2}), pixels[:, ::-1]),
+        ("group-3", saved(image.convert("1"), "TIFF", compression="group3"), numpy.asarray(image.convert("1")) * 255),
+        ("group-4", saved(image.convert("1"), "TIFF", compression="group4"), numpy.asarray(image.convert("1")) * 255),
         ("pages", written(numpy.stack([pixels, pixels[::-1]]), photometric="rgb"), pixels),
     ]:
         yield name, file, expected, 0
     for name, file in [
-        ("jpeg", saved(image, compression="jpeg")), ("jpeg-tiled", written(pixels, photometric="ycbcr", tile=(32, 48), compression="jpeg")),
-        ("ycbcr", saved(image.convert("YCbCr"))),
+        ("jpeg", saved(image, "TIFF", compression="jpeg")), ("jpeg-tiled", written(pixels, photometric="ycbcr", tile=(32, 48), compression="jpeg")),
+        ("ycbcr", saved(image.convert("YCbCr"), "TIFF")),
     ]:
         yield name, file, numpy.asarray(Image.open(io.BytesIO(file)).convert("RGB")), 1
     profile = wide_profile()
-    yield "icc", saved(image, icc_profile=profile), shown(pixels, profile), 2
+    yield "icc", saved(image, "TIFF", icc_profile=profile), shown(pixels, profile), 2
 
 
 def colorimetry(lab):
@@ -314,9 +313,7 @@ def labs():
         ("cielab-8", signed, "cielab"), ("cielab-16", wide, "cielab"), ("icclab-8", shifted.astype(numpy.uint8), "icclab"),
         ("icclab-16", (shifted << 8).astype(numpy.uint16), "icclab"),
     ]:
-        file = io.BytesIO()
-        tifffile.imwrite(file, pixels, photometric=photometric)
-        yield name, file.getvalue(), shown
+        yield name, written(pixels, photometric=photometric), shown
 
 
 def magick(file, kind):
@@ -390,31 +387,11 @@ def rare():
         yield f"tiff-{name}", file, [("colorimetry", expected, 3, 1), *others]
 
 
-class Sheet:
+class Results(Sheet):
     """All results of each file, the first of which is imgbroker's."""
 
-    side = 120
-
-    def __init__(self):
-        self.entries = []
-
     def add(self, name, *pictures):
-        self.entries.append((name, pictures))
-
-    def save(self, path):
-        columns, cell = 4, (4 * self.side + 20, self.side + 26)
-        rows = -(-len(self.entries) // columns)
-        sheet = Image.new("RGB", (columns * cell[0], rows * cell[1]), "#777")
-        draw = ImageDraw.Draw(sheet)
-        for index, (name, pictures) in enumerate(self.entries):
-            left, top = index % columns * cell[0] + 4, index // columns * cell[1] + 4
-            draw.text((left, top), name, fill="white")
-            for place, pixels in enumerate(pictures):
-                picture = Image.fromarray(rgba(pixels).astype(numpy.uint8), "RGBA")
-                picture.thumbnail((self.side, self.side))
-                sheet.paste(picture, (left + place * (self.side + 4), top + 16), picture)
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        sheet.save(path)
+        super().add(name, *(Image.fromarray(rgba(pixels).astype(numpy.uint8), "RGBA") for pixels in pictures))
 
 
 def previews():
@@ -448,7 +425,7 @@ def over_white(pixels):
 
 
 def main():
-    failures, sheet = [], Sheet()
+    failures, sheet = [], Results(4, 4, (120, 120))
 
     def report(name, text, is_right):
         print(f"{name:28} {text}{'' if is_right else '   WRONG'}", flush=True)
@@ -555,7 +532,7 @@ def main():
             setting.stop()
     output = os.environ.get("OUTPUT", ".build/families/sheet.png")
     sheet.save(output)
-    print(f"{len(sheet.entries)} comparisons, {len(failures)} wrong: {' '.join(failures)}\nsheet: {output}")
+    print(f"{len(sheet.cells)} comparisons, {len(failures)} wrong: {' '.join(failures)}\nsheet: {output}")
     return 1 if failures else 0
 
 

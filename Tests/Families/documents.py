@@ -2,10 +2,11 @@
 
 import base64
 import gzip
-import io
 import struct
 
 from PIL import Image
+
+from pictures import saved
 
 NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 SHAPES = (
@@ -73,9 +74,7 @@ def image(data, kind, size='width="120" height="80"'):
 
 def encoded(kind):
     """Returns a small image of another format."""
-    file = io.BytesIO()
-    Image.linear_gradient("L").resize((120, 80)).convert("P" if kind == "GIF" else "RGB").save(file, kind)
-    return file.getvalue()
+    return saved(Image.linear_gradient("L").resize((120, 80)).convert("P" if kind == "GIF" else "RGB"), kind)
 
 
 SMALL = document(SHAPES, 'width="120" height="80"')
@@ -154,8 +153,6 @@ HARMLESS = ["svg-pattern-loop", "svg-dashes"]
 
 def grid_bomb(heic):
     """Returns a grid of 65,280 references to one tile of 64 × 64 pixels, which declares few pixels of its own."""
-    from PIL import Image
-
     configuration, data = heic.coded(Image.new("RGB", (64, 64), "red"), quality=50)
     shape = struct.pack(">BBBBHH", 0, 0, 254, 255, 640, 640)
     properties = [heic.size(640, 640), heic.size(64, 64), heic.box("hvcC", configuration)]

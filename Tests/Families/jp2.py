@@ -8,6 +8,7 @@ import numpy
 from PIL import Image
 
 from heic import box
+from pictures import saved
 
 
 def file(codestream, *header):
@@ -35,9 +36,7 @@ def palette(entries):
 
 def encoded(image, plain=True, **options):
     """Returns a codestream, or a file of Pillow's; without loss by default."""
-    result = io.BytesIO()
-    image.save(result, "JPEG2000", no_jp2=plain, **options)
-    return result.getvalue()
+    return saved(image, "JPEG2000", no_jp2=plain, **options)
 
 
 def decoded(data):

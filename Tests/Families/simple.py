@@ -7,13 +7,9 @@ import imagecodecs
 import numpy
 from PIL import Image
 
+from pictures import saved
+
 MASKS = struct.pack("<4I", 0xFF, 0xFF00, 0xFF0000, 0xFF000000)
-
-
-def saved(image, kind, **options):
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
 
 
 def opened(file):

@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageOps, ImageSequence
 
 from browser import Browser
 from drawing import drawn
+from pictures import multiplied, saved
 from setting import Setting
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
@@ -41,26 +42,10 @@ def scene(has_alpha, width=WIDTH, height=HEIGHT, seed=5):
     return Image.fromarray(pixels, "RGBA")
 
 
-def png(image):
-    """Returns an image as a PNG file."""
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return file.getvalue()
-
-
 def animation(has_alpha):
     """Returns frames of different content as a WebP file without losses. The last is the usual scene."""
     frames = [scene(has_alpha, seed=seed) for seed in (6, 7, 5)]
-    file = io.BytesIO()
-    frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100, lossless=True, exact=True)
-    return file.getvalue()
-
-
-def multiplied(image):
-    """Returns channels 0 ... 255 with multiplied colour."""
-    pixels = numpy.asarray(image.convert("RGBA")).astype(float)
-    pixels[..., :3] *= pixels[..., 3:] / 255
-    return pixels
+    return saved(frames[0], "WEBP", save_all=True, append_images=frames[1:], duration=100, lossless=True, exact=True)
 
 
 # Pillow and libvips.
@@ -221,7 +206,7 @@ def in_browser():
     """Returns the scenes with each CSS function, by scene and step: straight alpha, as a canvas gives it."""
     with contextlib.closing(Browser()) as browser:
         return {
-            (name, step): drawn(browser, "png", png(scene(name == "alpha")), function=function)
+            (name, step): drawn(browser, "png", saved(scene(name == "alpha"), "PNG"), function=function)
             for name in ("alpha", "opaque") for step, function in FUNCTIONS.items()}
 
 
@@ -256,13 +241,13 @@ def main():
         print(f"{'ok' if difference <= 2 else 'FAILED'}: {title}: {difference:.2f}")
 
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: png(scene(name == "alpha")) for name in ("alpha", "opaque")}
-        files |= {f"{width}x{height}": png(scene(True, width, height)) for width, height in SMALL}
+        files = {name: saved(scene(name == "alpha"), "PNG") for name in ("alpha", "opaque")}
+        files |= {f"{width}x{height}": saved(scene(True, width, height), "PNG") for width, height in SMALL}
         # One side is that of the box, so nothing is scaled.
         photographs = {
             f"photograph-{seed}": (photograph(seed, *sides), size)
             for seed, (sides, size) in enumerate([((320, 120), (120, 120)), ((150, 400), (150, 100)), ((300, 90), (200, 90))] * 6)}
-        files |= {name: png(image) for name, (image, _) in photographs.items()}
+        files |= {name: saved(image, "PNG") for name, (image, _) in photographs.items()}
         setting = Setting(folder, files)
         try:
             cases = []

@@ -10,13 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "Exporter"))
 from screen import Screen  # noqa: E402
-from setting import PRODUCTS, Setting  # noqa: E402
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-    print(f"ok: {what}")
+from setting import PRODUCTS, Setting, check  # noqa: E402
 
 
 def requests(screen):
