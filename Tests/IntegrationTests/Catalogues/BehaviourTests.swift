@@ -19,7 +19,7 @@
 //  12  oversizeBodyIsAborted
 //  13  onlyCancelledBodiesAreResumed; fetch: ResumptionTests
 //  14  ErrorTests.eachHasItsCode; fetch: RedirectTests, DownloadTests
-//  15  LoadCommandTests.retries; core: CachingTests, RetryPolicyTests
+//  15  core: CachingTests, `a failed transfer is retried once …`, RetryPolicyTests
 //  16  CachingTests.staleFirstSendsTwoFrames
 //  17  CachingTests.modes
 //
