@@ -235,32 +235,6 @@
         #expect(image.contentType == "image/png" && !image.stale)
         #expect(setting.origin.requests.isEmpty)
     }
-
-    @Test func killedCacheProcessLosesNoRequest() throws {
-        let setting = try DiskSetting()
-        var killed = 0
-        for round in 0..<8 {
-            // The broker has noticed the death before, or the state is that of the process that was killed.
-            try setting.broker.wait(for: "the process is replaced") { $0[.workerRestarts] == killed }
-            try setting.wait(for: .on)
-            // Old images, some evicted from memory, and new ones.
-            let numbers = Array(max(0, round - 1) * 20..<(round + 1) * 20)
-            let ids = try numbers.map { try setting.client.get(setting.url($0), thumbnail) }
-            for worker in setting.broker.workers(.cache) {
-                setting.broker.signal(worker, SIGKILL)
-                killed += 1
-            }
-            for (number, id) in zip(numbers, ids) {
-                #expect(try isThumbnail(setting.client.picture(answering: id), of: number))
-            }
-        }
-        #expect(killed == 8)
-        try setting.broker.wait(for: "the last process is replaced") { $0[.workerRestarts] == killed }
-        try setting.wait(for: .on)
-        #expect(try setting.client.stats()[.failed] == 0)
-        try setting.broker.wait(for: "no job is queued or running") { $0[.running] == 0 && $0[.queued] == 0 }
-        #expect(setting.temporaries.isEmpty)
-    }
 }
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct RestartCachingTests {
