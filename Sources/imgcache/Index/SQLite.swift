@@ -31,6 +31,9 @@ struct SQLiteError: Error, CustomStringConvertible {
 }
 
 extension SQLiteError {
+    /// The error of a closure that throws no others, for which the compiler infers `any Error`.
+    init(_ error: any Error) { self = error as? SQLiteError ?? .mismatch("\(error)") }
+
     /// The last error of a connection; without one, that of a code.
     fileprivate init(_ connection: OpaquePointer?, code: Int32) {
         self.code = unsafe connection == nil ? code : sqlite3_extended_errcode(connection)

@@ -47,10 +47,10 @@ extension Store {
     /// could be removed, because that needs room in the log.
     private func clearSmall(usedUntil cutoff: Int) {
         guard let totals = small?.totals, totals.values.contains(where: { $0.entries > 0 }),
-            let latest = withSmall({ (small) throws(SQLiteError) in try small.latestUse() }), latest <= cutoff
+            let latest = withSmall({ try $0.latestUse() }), latest <= cutoff
         else { return }
         let sums = EntryKind.allCases.map { kind in
-            (kind, withSmall { (small) throws(SQLiteError) in try small.sumOfSizes(kind) } ?? 0)
+            (kind, withSmall { try $0.sumOfSizes(kind) } ?? 0)
         }
         guard replaceSmall() else { return }
         for (kind, bytes) in sums {

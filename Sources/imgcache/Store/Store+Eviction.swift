@@ -63,9 +63,8 @@ extension Store {
     /// pages.
     private func bytesOnDisk() -> (used: Int, free: Int) {
         let files = (index?.totals ?? [:]).values
-        let read = { (index: CacheIndex) throws(SQLiteError) in try index.databaseBytes() }
-        let none = (used: 0, free: 0)
-        let (rows, contents) = (withIndex(read) ?? none, withSmall(read) ?? none)
+        let rows = withIndex { try $0.databaseBytes() } ?? (used: 0, free: 0)
+        let contents = withSmall { try $0.databaseBytes() } ?? (used: 0, free: 0)
         let directories = min(files.reduce(0) { $0 + $1.entries }, 512) * CacheIndex.block
         return (files.reduce(0) { $0 + $1.bytes } + directories + rows.used + contents.used, contents.free)
     }
@@ -96,7 +95,7 @@ extension Store {
     private func vacuum() {
         let bytes = min(freeBytes, Self.vacuumBytes)
         freeBytes -= bytes
-        withSmall { (small) throws(SQLiteError) in try small.vacuum(bytes: bytes) }
+        withSmall { try $0.vacuum(bytes: bytes) }
     }
 
     private func evictOld(until deadline: Instant) {

@@ -91,8 +91,7 @@ extension Store {
 
     private func openSmall(_ name: EntryName, in source: Source) -> EntryFile? {
         if source.isOwn, small != nil {
-            let read = { (small: CacheIndex) throws(SQLiteError) in try small.contents(of: name) }
-            guard let (bytes, row) = withSmall(read) ?? nil else { return nil }
+            guard let (bytes, row) = withSmall({ try $0.contents(of: name) }) else { return nil }
             return reading(name, in: source) { () throws(EntryProblem) in
                 try EntryFile(bytes, row: row, as: name, largestBody: options.largestBody)
             }
@@ -150,7 +149,7 @@ extension Store {
             if obstacle == nil, let row = entry.row { small?.touch(name.kind, row: row, at: now) }
             return
         }
-        let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }
+        let known = withIndex { try $0.touch(name, at: now) }
         // The file is not in the index yet.
         if known == false { add(entry.trailer, name, size: entry.size, used: now) }
         if entry.modified < now - Self.markInterval { try? entry.descriptor?.setModified(now) }
@@ -168,8 +167,8 @@ extension Store {
                 _ = try index.touch(name, at: now)
                 return last
             }
-            let inSmall = obstacle == nil ? withSmall(touch) ?? nil : nil
-            let last = withIndex(touch) ?? nil
+            let inSmall = obstacle == nil ? withSmall(touch) : nil
+            let last = withIndex(touch)
             guard inSmall != nil || last != nil else { continue }
             let touchRasters = { (index: CacheIndex) throws(SQLiteError) in
                 try index.touchRasters(ofDigest: digest, at: now, usedAfter: cleared)

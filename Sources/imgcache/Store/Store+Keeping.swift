@@ -47,7 +47,7 @@ extension Store {
         // The directory may have been removed, and made again by another process. Once for all writes of a commit.
         if small?.pendingWrites ?? 0 == 0, !isPresent { open() }
         guard obstacle == nil, small != nil,
-            withSmall({ (small) throws(SQLiteError) in try small.insert(row, contents: bytes) }) != nil
+            withSmall({ try $0.insert(row, contents: bytes) }) != nil
         else { return false }
         noteSize(of: name.kind)
         // An older file must not be found any more, and not be removed before the entry is stored.
@@ -118,7 +118,7 @@ extension Store {
             do throws(EntryProblem) {
                 let written = try publishOnce(name, write)
                 add(written.trailer, name, size: written.size, used: used)
-                withSmall { (small) throws(SQLiteError) in try small.remove(name) }
+                withSmall { try $0.remove(name) }
                 neededRoom = 0
                 return true
             } catch {

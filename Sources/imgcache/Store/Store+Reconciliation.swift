@@ -24,9 +24,9 @@ extension Store {
 
     private func step(_ state: inout Reconciliation) -> Bool {
         let step = state.next(in: directory) { kind, lowest in
-            withIndex { (index) throws(SQLiteError) in try index.firstFileName(kind, from: lowest) } ?? nil
+            withIndex { try $0.firstFileName(kind, from: lowest) }
         } rows: { kind, prefix in
-            withIndex { (index) throws(SQLiteError) in try index.fileNames(kind, prefix: prefix) } ?? []
+            withIndex { try $0.fileNames(kind, prefix: prefix) } ?? []
         }
         switch step {
         case .started: if obstacle == nil { try? directory.removeTemporaries() }
@@ -39,8 +39,8 @@ extension Store {
             } catch {}
         case .knownFile(let name):
             if removeDuplicate(name) { break }
-            let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
-            guard let known, let status = try? FileSystem.status(of: directory.file(name)), status.size != known
+            guard let known = withIndex({ try $0.size(of: name) }),
+                let status = try? FileSystem.status(of: directory.file(name)), status.size != known
             else { break }
             dropRow(name)
             adopt(name)
@@ -58,27 +58,22 @@ extension Store {
         return false
     }
 
-    func dropRow(_ name: EntryName) {
-        withIndex { (index) throws(SQLiteError) in try index.remove(name) }
-    }
+    func dropRow(_ name: EntryName) { withIndex { try $0.remove(name) } }
 
     /// Removes the older one of a file and a small entry with the same name: the process was killed after it had stored
     /// the newer. Returns whether the file was removed.
     private func removeDuplicate(_ name: EntryName) -> Bool {
-        guard let created = withSmall({ (small) throws(SQLiteError) in try small.created(name) }) ?? nil else {
-            return false
-        }
+        guard let created = withSmall({ try $0.created(name) }) else { return false }
         let file = try? EntryFile(opening: directory.file(name), as: name, largestBody: options.largestBody)
         guard let file, file.trailer.created > created else { return discardFile(name) != .failed }
-        withSmall { (small) throws(SQLiteError) in try small.remove(name) }
+        withSmall { try $0.remove(name) }
         return false
     }
 
     private func adopt(_ name: EntryName) {
         if removeDuplicate(name) { return }
         // The entry may have been found and added since.
-        let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
-        if known != nil { return }
+        if withIndex({ try $0.size(of: name) }) != nil { return }
         do throws(EntryProblem) {
             let entry = try EntryFile(opening: directory.file(name), as: name, largestBody: options.largestBody)
             if forgotten.contains(entry.trailer) {

@@ -299,11 +299,10 @@ final class Store {
 
     /// Uses the small entries. After an error the pending writes are lost; after damage all small entries are.
     @discardableResult
-    func withSmall<Value>(_ body: (CacheIndex) throws(SQLiteError) -> Value) -> Value? {
+    func withSmall<Value>(_ body: (CacheIndex) throws -> Value?) -> Value? {
         guard let small else { return nil }
-        do throws(SQLiteError) {
-            return try body(small)
-        } catch {
+        do { return try body(small) } catch {
+            let error = SQLiteError(error)
             endKeeps(areKept: false)
             if isReplaceable(after: error, &lastSmallLoss) {
                 log.warning(.disk, "the small entries of \(directory.path) are lost: \(error)")
@@ -319,11 +318,10 @@ final class Store {
 
     /// Uses the index. After an error the index is replaced, and rebuilt from the files.
     @discardableResult
-    func withIndex<Value>(_ body: (CacheIndex) throws(SQLiteError) -> Value) -> Value? {
+    func withIndex<Value>(_ body: (CacheIndex) throws -> Value?) -> Value? {
         guard let index else { return nil }
-        do throws(SQLiteError) {
-            return try body(index)
-        } catch {
+        do { return try body(index) } catch {
+            let error = SQLiteError(error)
             log.warning(.disk, "the index of \(directory.path) is lost: \(error)")
             dropIndexOnly()
             if isReplaceable(after: error, &lastRebuild) {
@@ -358,8 +356,8 @@ final class Store {
     var pendingUses: Int { small?.pendingUses ?? 0 }
 
     func commit(withUses: Bool = true) {
-        withIndex { (index) throws(SQLiteError) in try index.commit() }
-        if withUses { withSmall { (small) throws(SQLiteError) in try small.writeUses() } }
+        withIndex { try $0.commit() }
+        if withUses { withSmall { try $0.writeUses() } }
         commitSmall()
     }
 
@@ -375,7 +373,7 @@ final class Store {
     func commitSmall() -> Bool {
         guard small?.pendingWrites ?? 0 > 0 else { return true }
         mayOverrun = true
-        let isDone = withSmall { (small) throws(SQLiteError) in try small.commit() } != nil
+        let isDone = withSmall { try $0.commit() } != nil
         endKeeps(areKept: isDone)
         return isDone
     }
@@ -438,17 +436,15 @@ final class Store {
     /// Removes an entry: its file and its row, or the small entry.
     @discardableResult
     func discard(_ name: EntryName) -> Removal {
-        guard withSmall({ (small) throws(SQLiteError) in try small.size(of: name) }) ?? nil != nil else {
-            return discardFile(name)
-        }
-        guard withSmall({ (small) throws(SQLiteError) in try small.remove(name) }) != nil else { return .failed }
+        guard withSmall({ try $0.size(of: name) }) != nil else { return discardFile(name) }
+        guard withSmall({ try $0.remove(name) }) != nil else { return .failed }
         // An older file is possible only until the reconciliation has removed it.
         return mayHaveFile(name) && discardFile(name) == .failed ? .failed : .removed
     }
 
     func mayHaveFile(_ name: EntryName) -> Bool {
         if reconciliation != nil, (try? FileSystem.status(of: directory.file(name))) != .some(nil) { return true }
-        return withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil != nil
+        return withIndex { try $0.size(of: name) } != nil
     }
 
     /// Removes an entry's file and its row.
@@ -464,14 +460,14 @@ final class Store {
             }
             removal = .absent
         }
-        withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+        withIndex { try $0.remove(name) }
         return removal
     }
 
     /// Adds an entry's file to the index.
     func add(_ trailer: EntryTrailer, _ name: EntryName, size: Int, used: Int) {
         let row = Self.row(trailer, name, size: size, used: used)
-        withIndex { (index) throws(SQLiteError) in try index.insert(row) }
+        withIndex { try $0.insert(row) }
         noteSize(of: name.kind)
     }
 
