@@ -49,7 +49,7 @@ struct OptionPageTests {
 
             | key | meaning |
             |---|---|
-            \(VariantOption.all.map(row).joined(separator: "\n"))
+            \(GetOptions.Variant.options.map(row).joined(separator: "\n"))
 
             """
     }

@@ -12,24 +12,7 @@ struct FlagHelp {
         (self.flag, self.explanation, self.choices) = (flag, explanation, choices)
     }
 
-    /// What a table says of a flag.
-    struct Entry: ExpressibleByStringInterpolation {
-        fileprivate let explanation: String
-        fileprivate let choices: [String]
-
-        init(_ explanation: String, choices: [String]) { (self.explanation, self.choices) = (explanation, choices) }
-
-        init<Choice>(_ explanation: String, oneOf: Choice.Type)
-        where Choice: RawRepresentable<String> & CaseIterable {
-            self.init(explanation, choices: Choice.allCases.map(\.rawValue))
-        }
-
-        init(stringLiteral explanation: String) { self.init(explanation, choices: []) }
-    }
-
-    static func table(_ entries: KeyValuePairs<String, Entry>) -> [FlagHelp] {
-        entries.map { FlagHelp($0, $1.explanation, choices: $1.choices) }
-    }
+    static func table(_ entries: KeyValuePairs<String, String>) -> [FlagHelp] { entries.map { FlagHelp($0, $1) } }
 
     /// The flag's names, each with its dashes.
     var names: [String] {

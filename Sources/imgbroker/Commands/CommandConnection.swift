@@ -3,9 +3,6 @@ import JSONCoding
 
 /// The output of the commands that connect to a broker.
 enum CommandConnection {
-    static let socketHelp: FlagHelp.Entry =
-        "the broker's socket (default: $IMGBROKER_SOCKET, then $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)"
-
     /// The milliseconds of silence after which the broker is asked for a sign of life.
     private static let patience = 5000
 

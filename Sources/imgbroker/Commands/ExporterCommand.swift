@@ -14,16 +14,20 @@ enum ExporterCommand {
         0 after a signal; 1 when it cannot listen or its program is missing; 2 for an invalid command line.
         """
 
-    static let help = FlagHelp.table([
-        "--listen ADDRESS:PORT":
-            "serve at this numeric address, which whoever reaches it may read (default: 127.0.0.1:9464; IPv6: [::1]:9464)",
-        "--socket PATH": CommandConnection.socketHelp,
-        "--allow-host NAME":
-            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable)",
-        "--thumbnails":
+    static let options = CommandOption<Request>.table([
+        "--listen ADDRESS:PORT": .value(
+            "serve at this numeric address, which whoever reaches it may read (default: 127.0.0.1:9464; IPv6: [::1]:9464)"
+        ) { ($0.address, $0.port) = try $1.listeningAddress() },
+        "--socket PATH": .socket(\.socketPath),
+        "--allow-host NAME": .value(
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable)"
+        ) { $0.hosts.append(try $1.hostName()) },
+        "--thumbnails": .flag(
             "show the last downloaded images on the dashboard, of those that all users share, without their URLs; for administrators of the broker, others see those of their own user",
-        "--help": "show this and exit",
+            \.showsThumbnails),
     ])
+
+    static let help = options.help()
 
     static let usage = help.usage("exporter [OPTION]...", purpose, title: "Options:\n", status: status)
 
@@ -36,20 +40,8 @@ enum ExporterCommand {
 
         /// Parses the words after `exporter`; nil for `--help`.
         init?(_ words: some Sequence<String>) throws(UsageError) {
-            var arguments = Arguments(words)
-            while let word = try arguments.next() {
-                switch word {
-                case .flag("--listen"): (address, port) = try arguments.given("--listen").listeningAddress()
-                case .flag("--socket"): socketPath = try arguments.given("--socket").path()
-                case .flag("--allow-host"): hosts.append(try arguments.given("--allow-host").hostName())
-                case .flag("--thumbnails"): showsThumbnails = true
-                case .flag("--help"), .flag("-h"): return nil
-                case .flag(let flag):
-                    throw .unknown(option: flag, among: help, of: "imgbroker exporter")
-                case .operand(let word):
-                    throw UsageError("exporter takes options only, not \"\(word)\"")
-                }
-            }
+            let read = try Arguments.read(words, of: "exporter", options, into: &self, takingOperands: false)
+            if read == nil { return nil }
         }
     }
 

@@ -13,18 +13,33 @@ enum HTTPCommand {
         0 after a signal; 1 when it cannot listen, its keys are wrong or its program is missing; 2 for an invalid command line.
         """
 
-    static let help = FlagHelp.table([
-        "--listen ADDRESS:PORT":
-            "serve at this numeric address, or at unix:PATH (default: 127.0.0.1:9080; IPv6: [::1]:9080)",
-        "--listen-mode OCTAL": "the mode of the Unix socket (default: 0660)",
-        "--socket PATH": CommandConnection.socketHelp,
-        "--allow-host NAME":
-            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable; not with a Unix socket)",
-        "--key-file FILE":
-            "read the keys IMGPROXY_KEY and IMGPROXY_SALT, by which URLs are signed, and IMAGINARY_KEY from lines NAME=VALUE (default: from the environment)",
-        "--max-body SIZE": "the longest image in a request, at most 256M (default: 64M)",
-        "--help": "show this and exit",
+    static let options = CommandOption<Request>.table([
+        "--listen ADDRESS:PORT": .value(
+            "serve at this numeric address, or at unix:PATH (default: 127.0.0.1:9080; IPv6: [::1]:9080)"
+        ) { request, value in
+            if value.text.hasPrefix("unix:") {
+                let path = GivenValue(name: value.name, text: String(value.text.dropFirst(5)))
+                request.listener = .unix(path: try path.path())
+            } else {
+                let (address, port) = try value.listeningAddress()
+                request.listener = .tcp(address: address, port: port)
+            }
+        },
+        "--listen-mode OCTAL": .value("the mode of the Unix socket (default: 0660)") { $0.mode = try $1.socketMode() },
+        "--socket PATH": .socket(\.socketPath),
+        "--allow-host NAME": .value(
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable; not with a Unix socket)"
+        ) { $0.hosts.append(try $1.hostName()) },
+        "--key-file FILE": .value(
+            "read the keys IMGPROXY_KEY and IMGPROXY_SALT, by which URLs are signed, and IMAGINARY_KEY from lines NAME=VALUE (default: from the environment)"
+        ) { $0.keyFile = try $1.path() },
+        "--max-body SIZE": .value("the longest image in a request, at most 256M (default: 64M)") { request, value in
+            request.bodyBytes = try value.size(.binary)
+            if request.bodyBytes > Request.mostBytes { throw value.needs("at most 256M") }
+        },
     ])
+
+    static let help = options.help()
 
     static let usage = help.usage("http [OPTION]...", purpose, title: "Options:\n", status: status)
 
@@ -55,32 +70,8 @@ enum HTTPCommand {
 
         /// Parses the words after `http`; nil for `--help`.
         init?(_ words: some Sequence<String>) throws(UsageError) {
-            var arguments = Arguments(words)
-            while let word = try arguments.next() {
-                switch word {
-                case .flag("--listen"):
-                    let value = try arguments.given("--listen")
-                    if value.text.hasPrefix("unix:") {
-                        let path = GivenValue(name: value.name, text: String(value.text.dropFirst(5)))
-                        listener = .unix(path: try path.path())
-                    } else {
-                        let (address, port) = try value.listeningAddress()
-                        listener = .tcp(address: address, port: port)
-                    }
-                case .flag("--listen-mode"): mode = try arguments.given("--listen-mode").socketMode()
-                case .flag("--socket"): socketPath = try arguments.given("--socket").path()
-                case .flag("--allow-host"): hosts.append(try arguments.given("--allow-host").hostName())
-                case .flag("--key-file"): keyFile = try arguments.given("--key-file").path()
-                case .flag("--max-body"):
-                    let value = try arguments.given("--max-body")
-                    bodyBytes = try value.size(.binary)
-                    if bodyBytes > Self.mostBytes { throw value.needs("at most 256M") }
-                case .flag("--help"), .flag("-h"): return nil
-                case .flag(let flag): throw .unknown(option: flag, among: help, of: "imgbroker http")
-                case .operand(let word):
-                    throw UsageError("http takes options only, not \"\(word)\"")
-                }
-            }
+            let read = try Arguments.read(words, of: "http", options, into: &self, takingOperands: false)
+            if read == nil { return nil }
         }
 
         var arguments: [String] {

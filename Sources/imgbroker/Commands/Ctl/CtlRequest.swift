@@ -33,54 +33,42 @@ struct CtlRequest {
         }
     }
 
-    static let help = FlagHelp.table([
-        "--interval SECONDS": "request the figures of top every SECONDS, from 1 to 3600 (default: 1)",
-        "--once": "show top once, with all rows and without control sequences",
-        "--older-than TIME": "clear only entries not used for TIME: seconds, or 30m, 12h, 7d",
-        "--json": "print the result as JSON; events as one object a line",
-        "--socket PATH": CommandConnection.socketHelp,
-        "--help": "show this and exit",
+    private static let ownOptions = CommandOption<CtlRequest>.table([
+        "--interval SECONDS": .number(
+            "request the figures of top every SECONDS, from 1 to 3600 (default: 1)", 1...3600, \.top.interval),
+        "--once": .flag("show top once, with all rows and without control sequences", \.top.isOnce),
+        "--older-than TIME": .value("clear only entries not used for TIME: seconds, or 30m, 12h, 7d") {
+            $0.olderThanSeconds = try $1.seconds()
+        },
+        "--json": .flag("print the result as JSON; events as one object a line", \.asJSON),
+        "--socket PATH": .socket(\.socketPath),
     ])
 
-    let command: Command
-    let operands: [String]
-    var asJSON = false
-    var socketPath: String?
-    var olderThanSeconds: Int?
+    static let help = ownOptions.help()
+
+    private(set) var command = Command.stats
+    private(set) var operands: [String] = []
+    private(set) var asJSON = false
+    private(set) var socketPath: String?
+    private(set) var olderThanSeconds: Int?
     /// The seconds between two frames of `top`, and whether it shows just one.
-    var top = (interval: 1, isOnce: false)
-    let options: GetOptions
+    private(set) var top = (interval: 1, isOnce: false)
+    private var load = LoadOptions(PrefetchRequest.defaultOptions)
+
+    var options: GetOptions { load.options }
 
     /// Parses the words after `ctl`; nil for `--help`.
     init?(_ words: some Sequence<String>) throws(UsageError) {
-        var (operands, given): ([String], [String]) = ([], [])
-        var load = LoadOptions(PrefetchRequest.defaultOptions)
-        var arguments = Arguments(words)
-        while let word = try arguments.next() {
-            switch word {
-            case .operand(let word): operands.append(word)
-            case .flag("--json"): asJSON = true
-            case .flag("--socket"): socketPath = try arguments.given("--socket").path()
-            case .flag("--help"), .flag("-h"): return nil
-            case .flag(let flag):
-                switch flag {
-                case "--older-than": olderThanSeconds = try arguments.given(flag).seconds()
-                case "--interval": top.interval = try arguments.given(flag).number(in: 1...3600)
-                case "--once": top.isOnce = true
-                default:
-                    if try load.take(flag, &arguments) { break }
-                    throw .unknown(option: flag, among: Self.help + LoadOptions.help, of: "imgbroker ctl")
-                }
-                given.append(flag)
-            }
-        }
+        let all = Self.ownOptions + LoadOptions.options.map { $0.within(\.load) }
+        guard let (flags, operands) = try Arguments.read(words, of: "ctl", all, into: &self) else { return nil }
         let names = Command.allCases.map(\.rawValue).joined(separator: ", ")
         guard let name = operands.first else { throw UsageError("ctl needs a command: \(names)") }
         guard let command = Command(rawValue: name) else {
             let guess = UsageError.suggestion(for: name, among: Command.allCases.map(\.rawValue))
             throw UsageError("unknown command \"\(name)\"" + (guess.isEmpty ? ": there are \(names)" : guess))
         }
-        if let stray = given.first(where: { !command.flags.contains($0) }) {
+        let known = command.flags.union(["--json", "--socket"])
+        if let stray = flags.first(where: { !known.contains($0) }) {
             throw UsageError("\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
         }
         let (count, expected) = command.operands
@@ -88,7 +76,6 @@ struct CtlRequest {
         if command == .top, asJSON { throw UsageError("ctl top has no --json: use ctl stats --json") }
         self.command = command
         self.operands = Array(operands.dropFirst())
-        options = load.options
     }
 
     static func url(_ text: String) throws(UsageError) -> SourceURL {

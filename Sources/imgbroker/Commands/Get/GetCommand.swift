@@ -14,32 +14,51 @@ enum GetCommand {
 
     static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
 
-    static let help =
-        FlagHelp.table([
-            "-o, --output FILE":
-                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; a WebP has all frames of an animation, unless --frame says which; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image",
-            "-i, --input FILE":
-                "also load the sources that FILE lists, one in each line; \"-\" for a list on standard input",
-            "--preview":
+    private static let options =
+        CommandOption<Request>.table([
+            "-o, --output FILE": .value(
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; a WebP has all frames of an animation, unless --frame says which; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image"
+            ) { $0.output = try $1.path() },
+            "-i, --input FILE": .value(
+                "also load the sources that FILE lists, one in each line; \"-\" for a list on standard input"
+            ) { $0.list = try $1.path() },
+            "--preview": .flag(
                 "show the image in the terminal: by the graphics of kitty or sixel if it has them, else by coloured characters",
-        ]) + LoadOptions.help
-        + FlagHelp.table([
-            "--stale-first":
+                \.isPreview),
+        ]) + LoadOptions.options.map { $0.within(\.load) }
+        + CommandOption<Request>.table([
+            "--stale-first": .flag(
                 "with --cache no-cache, which it implies: let the broker send the cached image first; only the final image is printed and written",
-            "--progressive":
+                \.isStaleFirst),
+            "--progressive": .flag(
                 "without -o and --json: also print when the image could be shown in part during the download",
-            "--trace": "also print where the time went: a bar for each part, with \"spans\" in the object of --json",
-            "--trace-otlp":
+                \.isProgressive),
+            "--trace": .flag(
+                "also print where the time went: a bar for each part, with \"spans\" in the object of --json",
+                \.isTraced),
+            "--trace-otlp": .flag(
                 "print that in OpenTelemetry's JSON instead, a line for each image that was loaded, below the span that the environment variable TRACEPARENT names",
-            "--json":
+                \.exportsTrace),
+            "--json": .flag(
                 "print the reply as one JSON object; on standard error when the image is written to standard output",
-            "--socket PATH": CommandConnection.socketHelp,
-            "--help": "show this and exit",
+                \.asJSON),
+            "--socket PATH": .socket(\.socketPath),
         ])
+
+    static let help = options.help()
 
     static let usage = help.usage("get [SOURCE]... [OPTION]...", purpose, status: status)
 
     private struct Request {
+        // What the flags say.
+        var load = LoadOptions()
+        var output, list: String?
+        var (isPreview, isStaleFirst, isProgressive, isTraced) = (false, false, false, false)
+        var exportsTrace = false
+        var asJSON = false
+        var socketPath: String?
+
+        // What follows from that.
         var sources: [ImageSource] = []
         var options = GetOptions()
         /// Where each image is written to.
@@ -50,10 +69,7 @@ enum GetCommand {
         var keepsFrames = false
         /// The folder that none of them leaves, if their names depend on their sources.
         var outputFolder: String?
-        var asJSON = false
         var preview: Preview?
-        var exportsTrace = false
-        var socketPath: String?
         /// Whether standard output has an image, so that everything else is on standard error.
         var isOutputTaken = false
 
@@ -202,55 +218,35 @@ enum GetCommand {
     /// Parses the words after `get`; nil for `--help`.
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
-        var load = LoadOptions()
-        var (isStaleFirst, isProgressive, isPreview, isTraced) = (false, false, false, false)
-        var (output, list): (String?, String?)
-        var arguments = Arguments(words)
-        while let word = try arguments.next() {
-            switch word {
-            case .operand(let source): request.sources.append(ImageSource(source))
-            case .flag("--help"), .flag("-h"): return nil
-            case .flag("--json"): request.asJSON = true
-            case .flag("-o"), .flag("--output"): output = try arguments.given("-o").path()
-            case .flag("-i"), .flag("--input"): list = try arguments.given("-i").path()
-            case .flag("--preview"): isPreview = true
-            case .flag("--socket"): request.socketPath = try arguments.given("--socket").path()
-            case .flag("--stale-first"): isStaleFirst = true
-            case .flag("--progressive"): isProgressive = true
-            case .flag("--trace"): isTraced = true
-            case .flag("--trace-otlp"): request.exportsTrace = true
-            case .flag(let flag):
-                if try load.take(flag, &arguments) { continue }
-                throw .unknown(option: flag, among: help, of: "imgbroker get")
-            }
-        }
-        if list == nil, request.sources.isEmpty, !Terminal.isStandardInput { list = "-" }
+        guard let (flags, operands) = try Arguments.read(words, of: "get", options, into: &request) else { return nil }
+        request.sources = operands.map { ImageSource($0) }
+        let list = request.list ?? (operands.isEmpty && !Terminal.isStandardInput ? "-" : nil)
         if let list { request.sources += try ImageSource.list(list) }
         if request.sources.isEmpty { throw UsageError("get needs a URL or a file (see imgbroker get --help)") }
-        request.options = load.options
-        if isStaleFirst {
-            if load.flags.contains("--cache"), request.options.cache != .noCache {
+        request.options = request.load.options
+        if request.isStaleFirst {
+            if flags.contains("--cache"), request.options.cache != .noCache {
                 throw UsageError("--stale-first goes with --cache no-cache only")
             }
             request.options.cache = .noCache
             request.options.staleFirst = true
         }
-        if let output {
+        if let output = request.output {
             request.outputs = try OutputName.outputs(output, for: request.sources)
             request.outputFolder = OutputName.folder(of: output)
             request.keepsFrames =
-                !load.flags.contains("--frame") && load.options.preset == nil
-                && load.options.representation != .original
-            if load.flags.isDisjoint(with: ["--as", "--original"]) {
+                !flags.contains("--frame") && request.options.preset == nil
+                && request.options.representation != .original
+            if !flags.contains("--as"), !flags.contains("--original") {
                 request.representations = try request.outputs.map(OutputName.representation)
             }
             // Before a file is written: its name may lead elsewhere afterwards.
             request.isOutputTaken = request.outputs.contains(where: OutputFile.isStandardOutput)
-        } else if !isProgressive, !isPreview {
+        } else if !request.isProgressive, !request.isPreview {
             request.options.delivery = .none
         }
-        if isPreview {
-            if output != nil || request.asJSON || isProgressive {
+        if request.isPreview {
+            if request.output != nil || request.asJSON || request.isProgressive {
                 throw UsageError("--preview goes with none of -o, --json and --progressive")
             }
             if request.options.preset != nil {
@@ -260,14 +256,14 @@ enum GetCommand {
             preview.adapt(&request.options)
             request.preview = preview
         }
-        if isProgressive, output != nil || request.asJSON || request.areSeveral {
+        if request.isProgressive, request.output != nil || request.asJSON || request.areSeveral {
             throw UsageError("--progressive goes with one image, and with neither -o nor --json")
         }
-        if request.exportsTrace, request.asJSON || isPreview || isProgressive {
+        if request.exportsTrace, request.asJSON || request.isPreview || request.isProgressive {
             throw UsageError("--trace-otlp goes with none of --json, --preview and --progressive")
         }
-        request.options.progressive = isProgressive
-        request.options.trace = isTraced || request.exportsTrace
+        request.options.progressive = request.isProgressive
+        request.options.trace = request.isTraced || request.exportsTrace
         return request
     }
 

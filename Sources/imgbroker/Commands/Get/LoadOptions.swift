@@ -3,43 +3,73 @@ import IPCProtocol
 
 /// The flags that say which variant to load and how, common to `get` and `ctl prefetch`.
 struct LoadOptions {
-    static let help =
-        VariantOption.all.map(\.help)
-        + FlagHelp.table([
-            "--preset NAME": "the variant of this name in the broker's configuration, instead of the options above",
-            "--as FORMAT": .init(
+    static let options: [CommandOption<LoadOptions>] =
+        GetOptions.Variant.options.map { option in
+            CommandOption(help: option.help) { load, value in
+                if load.given.preset != nil { throw contradiction(value.name) }
+                load.ownVariant = value.name
+                try option.apply(&load.given.variant, value)
+            }
+        }
+        + CommandOption<LoadOptions>.table([
+            "--preset NAME": .value(
+                "the variant of this name in the broker's configuration, instead of the options above"
+            ) {
+                if let ownVariant = $0.ownVariant { throw contradiction(ownVariant) }
+                $0.given.preset = try $1.presetName()
+            },
+            "--as FORMAT": .choice(
                 "the representation: pixels (default), original (the bytes as the origin sent them), or encoded again as png, jpeg or webp",
-                oneOf: GetOptions.Representation.self),
-            "--original": "the same as --as original",
-            "--quality N": "of jpeg and webp, 1 to 100 (default: 85)",
-            "--embedded USE": .init(
+                \.given.representation),
+            "--original": .value("the same as --as original") { load, _ in load.given.representation = .original },
+            "--quality N": .number("of jpeg and webp, 1 to 100 (default: 85)", 1...100, \.given.quality),
+            "--embedded USE": .choice(
                 "off (default), or fast: decode a preview in the file that is at least as large as the result instead",
-                oneOf: GetOptions.Embedded.self),
-            "--accept-damage": "decode as much as possible of a damaged image",
-            "--cache MODE": .init(
-                "use of the cache: default, no-cache, reload, force-cache, only-if-cached or no-store",
-                oneOf: GetOptions.CacheMode.self),
-            "--storage TIER": .init(
-                "the tiers that the result may enter: both (default), memory, disk or none",
-                oneOf: GetOptions.Storage.self),
-            "--priority P": .init("the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
-            "--retry-failed": "try again although it has recently failed",
-            "--max-age N": "the age in seconds that a cached response may have at most",
-            "--retries N": "retry a failed transfer at most this often, and never more often than the broker does",
-            "--alternative URL": "load this URL if the one before fails (repeatable, up to 4, in order)",
-            "--timeout-ms N": "give up when no data arrives for this time (default: 15000)",
-            "--total-timeout-ms N": "give up after this total time (default: 60000)",
-            "--header \"N: V\"": "send this request header, too (repeatable)",
-            "--credentials U:P": "send this user name and password (HTTP Basic) to the URL's host",
-            "--cookies": "send and keep your cookies",
-            "--cache-key NAME": "cache it under this name instead of its URL, e.g. for signed URLs",
-            "--allow-invalid-certificates": "do not verify the server's certificate, if the broker allows it",
+                \.given.embedded),
+            "--accept-damage": .value("decode as much as possible of a damaged image") { load, _ in
+                load.given.damaged = .accept
+            },
+            "--cache MODE": .choice(
+                "use of the cache: default, no-cache, reload, force-cache, only-if-cached or no-store", \.given.cache),
+            "--storage TIER": .choice(
+                "the tiers that the result may enter: both (default), memory, disk or none", \.given.storage),
+            "--priority P": .choice("the place in the queue: low, normal or high", \.given.priority),
+            "--retry-failed": .flag("try again although it has recently failed", \.given.retryFailed),
+            "--max-age N": .number(
+                "the age in seconds that a cached response may have at most", 0...Int(Int32.max), \.given.maxAgeSeconds),
+            "--retries N": .number(
+                "retry a failed transfer at most this often, and never more often than the broker does", 0...100,
+                \.given.retries),
+            "--alternative URL": .value("load this URL if the one before fails (repeatable, up to 4, in order)") {
+                if $0.given.alternatives.count == 4 { throw UsageError("\($1.name) can be given 4 times") }
+                $0.given.alternatives.append(try $1.url())
+            },
+            "--timeout-ms N": .number(
+                "give up when no data arrives for this time (default: 15000)", milliseconds, \.given.timeoutMs),
+            "--total-timeout-ms N": .number(
+                "give up after this total time (default: 60000)", milliseconds, \.given.totalTimeoutMs),
+            "--header \"N: V\"": .value("send this request header, too (repeatable)") {
+                let (name, value) = try $1.header()
+                $0.headers[name] = value
+            },
+            "--credentials U:P": .value("send this user name and password (HTTP Basic) to the URL's host") {
+                $0.given.credentials = try $1.credentials()
+            },
+            "--cookies": .flag("send and keep your cookies", \.given.cookies),
+            "--cache-key NAME": .value("cache it under this name instead of its URL, e.g. for signed URLs") {
+                $0.given.cacheKey = try $1.cacheKey()
+            },
+            "--allow-invalid-certificates": .flag(
+                "do not verify the server's certificate, if the broker allows it", \.given.allowInvalidCertificates),
         ])
+
+    static let help = options.map(\.help)
+
+    private static let milliseconds = 1...24 * 3600 * 1000
 
     /// The options read so far, without the headers.
     private var given: GetOptions
     private var headers: [String: String] = [:]
-    private(set) var flags: Set<String> = []
     /// A flag that describes a variant, if one was given.
     private var ownVariant: String?
 
@@ -49,50 +79,6 @@ struct LoadOptions {
         var options = given
         options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
         return options
-    }
-
-    /// Reads the value of a flag of this group. Returns false for other flags.
-    mutating func take(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
-        flags.insert(flag)
-        let milliseconds = 1...24 * 3600 * 1000
-        if let option = VariantOption.all.first(where: { $0.flag == flag }) {
-            if given.preset != nil { throw Self.contradiction(flag) }
-            ownVariant = flag
-            let value = option.value == nil ? GivenValue(name: flag, text: "true") : try arguments.given(flag)
-            try option.apply(&given.variant, value)
-            return true
-        }
-        switch flag {
-        case "--preset":
-            if let ownVariant { throw Self.contradiction(ownVariant) }
-            given.preset = try arguments.given(flag).presetName()
-        case "--as": given.representation = try arguments.given(flag).choice()
-        case "--original": given.representation = .original
-        case "--quality": given.quality = try arguments.given(flag).number(in: 1...100)
-        case "--embedded": given.embedded = try arguments.given(flag).choice()
-        case "--accept-damage": given.damaged = .accept
-        case "--cache": given.cache = try arguments.given(flag).choice()
-        case "--storage": given.storage = try arguments.given(flag).choice()
-        case "--priority": given.priority = try arguments.given(flag).choice()
-        case "--retry-failed": given.retryFailed = true
-        case "--max-age": given.maxAgeSeconds = try arguments.given(flag).number(in: 0...Int(Int32.max))
-        case "--retries": given.retries = try arguments.given(flag).number(in: 0...100)
-        case "--alternative":
-            let value = try arguments.given(flag)
-            if given.alternatives.count == 4 { throw UsageError("\(flag) can be given 4 times") }
-            given.alternatives.append(try value.url())
-        case "--timeout-ms": given.timeoutMs = try arguments.given(flag).number(in: milliseconds)
-        case "--total-timeout-ms": given.totalTimeoutMs = try arguments.given(flag).number(in: milliseconds)
-        case "--header":
-            let (name, value) = try arguments.given(flag).header()
-            headers[name] = value
-        case "--credentials": given.credentials = try arguments.given(flag).credentials()
-        case "--cookies": given.cookies = true
-        case "--cache-key": given.cacheKey = try arguments.given(flag).cacheKey()
-        case "--allow-invalid-certificates": given.allowInvalidCertificates = true
-        default: return false
-        }
-        return true
     }
 
     private static func contradiction(_ flag: String) -> UsageError {

@@ -18,40 +18,39 @@ enum InfoCommand {
         "--credentials", "--cookies", "--cache-key", "--allow-invalid-certificates",
     ]
 
-    static let help =
-        LoadOptions.help.filter { !flags.isDisjoint(with: $0.names) }
-        + FlagHelp.table([
-            "--json": "print one JSON object for each image", "--socket PATH": CommandConnection.socketHelp,
-            "--help": "show this and exit",
+    private struct Request {
+        var load = LoadOptions()
+        var asJSON = false
+        var socketPath: String?
+    }
+
+    private static let options =
+        LoadOptions.options.filter { !flags.isDisjoint(with: $0.help.names) }.map { $0.within(\Request.load) }
+        + CommandOption<Request>.table([
+            "--json": .flag("print one JSON object for each image", \.asJSON),
+            "--socket PATH": .socket(\.socketPath),
         ])
+
+    static let help = options.help()
 
     static let usage = help.usage("info SOURCE... [OPTION]...", purpose, status: status)
 
     private static let requestsAtOnce = 16
 
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        var sources: [ImageSource] = []
-        var (asJSON, socketPath): (Bool, String?) = (false, nil)
-        var load = LoadOptions()
-        var arguments = Arguments(words)
-        while let word = try arguments.next() {
-            switch word {
-            case .operand(let source): sources.append(ImageSource(source))
-            case .flag("--help"), .flag("-h"): return StandardOutput.writeHelp(usage)
-            case .flag("--json"): asJSON = true
-            case .flag("--socket"): socketPath = try arguments.given("--socket").path()
-            case .flag(let flag):
-                if flags.contains(flag), try load.take(flag, &arguments) { continue }
-                throw .unknown(option: flag, among: help, of: "imgbroker info")
-            }
+        var request = Request()
+        guard let (_, operands) = try Arguments.read(words, of: "info", options, into: &request) else {
+            return StandardOutput.writeHelp(usage)
         }
+        let sources = operands.map { ImageSource($0) }
         if sources.isEmpty { throw UsageError("info needs a URL or a file (see imgbroker info --help)") }
-        var options = load.options
+        var options = request.load.options
         options.delivery = .header
         do throws(ClientError) {
-            return try describe(sources, over: try CommandConnection.open(socketPath), options, asJSON: asJSON)
+            let broker = try CommandConnection.open(request.socketPath)
+            return try describe(sources, over: broker, options, asJSON: request.asJSON)
         } catch {
-            return CommandConnection.report(error, asJSON: asJSON)
+            return CommandConnection.report(error, asJSON: request.asJSON)
         }
     }
 

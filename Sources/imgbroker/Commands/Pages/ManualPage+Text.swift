@@ -108,7 +108,9 @@ extension ManualPage {
         }
         page.section(
             "PRESETS",
-            VariantOption.all.map { FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.help.explanation) })
+            GetOptions.Variant.options.map {
+                FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.help.explanation)
+            })
         page.paragraph(
             "These are the keys of a section [preset NAME], which describes a variant that requests name (imgbroker get --preset NAME). Sections come after all settings; a file has at most \(ConfigurationFile.mostPresets). With only-presets, other variants are for administrators."
         )

@@ -14,86 +14,78 @@ enum StoreCommand {
 
     static let status = "0; 1 if the image is refused; 2 for an invalid command line; 3 when no broker answers."
 
-    static let help = FlagHelp.table([
-        "--content-type TYPE": "the media type of an encoded image; its format is detected from its bytes anyway",
-        "--pixels WxH": "the file has rows of pixels of an image of this size, from the top, e.g. 640x480",
-        "--pixel-format F": .init(
-            "of --pixels, the bytes of a pixel: rgba8 (default), bgra8, rgb8 or gray8", oneOf: PixelFormat.self),
-        "--alpha MODE": .init(
+    private static let options = CommandOption<Request>.table([
+        "--content-type TYPE": .value(
+            "the media type of an encoded image; its format is detected from its bytes anyway"
+        ) { $0.contentType = try $1.contentType() },
+        "--pixels WxH": .value(
+            "the file has rows of pixels of an image of this size, from the top, e.g. 640x480"
+        ) { $0.layout.size = try $1.sizeInPixels() },
+        "--pixel-format F": .choice(
+            "of --pixels, the bytes of a pixel: rgba8 (default), bgra8, rgb8 or gray8", \.layout.format),
+        "--alpha MODE": .value(
             "of --pixels, the colours of rgba8 and bgra8: straight (default) or premultiplied",
-            choices: [AlphaMode.straight, .premultiplied].map(\.rawValue)),
-        "--stride N": "of --pixels, the bytes from one row to the next (default: no padding)",
-        "--offset N": "of --pixels, the bytes before the first row (default: 0)",
-        "--storage TIER": .init(
-            "of --pixels: memory (default), or disk to keep them there, too", oneOf: StoreRequest.Storage.self),
-        "--json": "print the result as a JSON object",
-        "--socket PATH": CommandConnection.socketHelp,
-        "--help": "show this and exit",
+            choices: [AlphaMode.straight, .premultiplied].map(\.rawValue)
+        ) { $0.layout.alpha = try $1.alpha("straight or premultiplied") },
+        "--stride N": .number(
+            "of --pixels, the bytes from one row to the next (default: no padding)", 1...StoredPixels.maximumStride,
+            \.layout.stride),
+        "--offset N": .number(
+            "of --pixels, the bytes before the first row (default: 0)", 0...StoredPixels.maximumRest, \.layout.offset),
+        "--storage TIER": .choice("of --pixels: memory (default), or disk to keep them there, too", \.storage),
+        "--json": .flag("print the result as a JSON object", \.asJSON),
+        "--socket PATH": .socket(\.socketPath),
     ])
+
+    static let help = options.help()
 
     static let usage = help.usage(
         "store URL [FILE] [OPTION]...", purpose,
         remark: "The image is fresh for as long as the broker's --max-ttl; imgbroker ctl remove URL removes it.\n",
         status: status)
 
-    struct Request: Equatable {
-        var url: SourceURL
-        var file = "-"
-        var contentType: String?
+    struct Request {
+        private(set) var url = SourceURL(canonical: "")
+        private(set) var file = "-"
+        fileprivate(set) var contentType: String?
         /// The layout of rows of pixels; nil for an encoded image.
-        var pixels: StoredPixels?
-        var storage = StoreRequest.Storage.memory
-        var asJSON = false
-        var socketPath: String?
+        private(set) var pixels: StoredPixels?
+        fileprivate(set) var storage = StoreRequest.Storage.memory
+        fileprivate(set) var asJSON = false
+        fileprivate(set) var socketPath: String?
+        /// The parts of the layout.
+        fileprivate var layout:
+            (size: PixelGeometry?, stride: Int?, offset: Int, format: PixelFormat, alpha: AlphaMode?) =
+                (nil, nil, 0, .rgba8, nil)
 
         /// Parses the words after `store`; nil for `--help`.
         init?(_ words: some Sequence<String>) throws(UsageError) {
-            var operands: [String] = []
-            var (size, stride, offset): (PixelGeometry?, Int?, Int?)
-            var (format, alpha): (PixelFormat?, AlphaMode?)
-            /// A flag that goes with `--pixels` only, if one was given.
-            var ofPixels: String?
-            var arguments = Arguments(words)
-            while let word = try arguments.next() {
-                switch word {
-                case .operand(let word): operands.append(word)
-                case .flag("--help"), .flag("-h"): return nil
-                case .flag("--json"): asJSON = true
-                case .flag("--socket"): socketPath = try arguments.given("--socket").path()
-                case .flag("--content-type"): contentType = try arguments.given("--content-type").contentType()
-                case .flag("--pixels"): size = try arguments.given("--pixels").sizeInPixels()
-                case .flag(let flag):
-                    switch flag {
-                    case "--pixel-format": format = try arguments.given(flag).choice()
-                    case "--alpha": alpha = try arguments.given(flag).alpha("straight or premultiplied")
-                    case "--stride": stride = try arguments.given(flag).number(in: 1...StoredPixels.maximumStride)
-                    case "--offset": offset = try arguments.given(flag).number(in: 0...StoredPixels.maximumRest)
-                    case "--storage": storage = try arguments.given(flag).choice()
-                    default: throw .unknown(option: flag, among: help, of: "imgbroker store")
-                    }
-                    ofPixels = flag
-                }
+            guard let (flags, operands) = try Arguments.read(words, of: "store", options, into: &self) else {
+                return nil
             }
             guard (1...2).contains(operands.count) else {
                 throw UsageError("store needs a URL, and a file or standard input")
             }
             url = try CtlRequest.url(operands[0])
             if operands.count == 2 { file = operands[1] }
-            guard let size else {
-                if let ofPixels { throw UsageError("\(ofPixels) goes with --pixels only") }
+            guard let size = layout.size else {
+                let ofAll: Set = ["--content-type", "--json", "--socket"]
+                if let flag = flags.last(where: { !ofAll.contains($0) }) {
+                    throw UsageError("\(flag) goes with --pixels only")
+                }
                 return
             }
             if contentType != nil { throw UsageError("--content-type does not go with --pixels") }
-            let pixelFormat = format ?? .rgba8
-            if alpha != nil, !pixelFormat.hasAlpha {
-                throw UsageError("--alpha does not go with \(pixelFormat.rawValue), which has none")
+            if layout.alpha != nil, !layout.format.hasAlpha {
+                throw UsageError("--alpha does not go with \(layout.format.rawValue), which has none")
             }
-            let least = size.stride(in: pixelFormat)
-            if let stride, stride < least {
+            let least = size.stride(in: layout.format)
+            if let stride = layout.stride, stride < least {
                 throw UsageError("--stride needs \(least) or more for rows of \(size.width) pixels, not \(stride)")
             }
             pixels = StoredPixels(
-                size, stride: stride, offset: offset ?? 0, pixelFormat: pixelFormat, alpha: alpha ?? .straight)
+                size, stride: layout.stride, offset: layout.offset, pixelFormat: layout.format,
+                alpha: layout.alpha ?? .straight)
         }
     }
 

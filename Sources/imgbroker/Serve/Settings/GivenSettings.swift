@@ -44,7 +44,7 @@ struct GivenSettings {
     }
 
     private mutating func add(_ line: ConfigurationFile.Line, to preset: String, _ place: String) throws(UsageError) {
-        guard let option = VariantOption.all.first(where: { $0.name == line.key }) else {
+        guard let option = GetOptions.Variant.options.first(where: { $0.name == line.key }) else {
             let hint =
                 BrokerSetting.all.contains { $0.name == line.key }
                 ? "settings come before all presets" : "see man imgbroker.conf"
@@ -82,7 +82,7 @@ struct GivenSettings {
         }
         for (name, preset) in presets {
             var variant = GetOptions.Variant()
-            for option in VariantOption.all {
+            for option in GetOptions.Variant.options {
                 for (key, value) in preset.values where key == option.name { try option.apply(&variant, value) }
             }
             configuration.limits.presets[name] = variant
