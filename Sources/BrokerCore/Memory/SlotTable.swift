@@ -50,31 +50,7 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
         return record
     }
 
-    func makeIterator() -> Iterator { Iterator(chunks: chunks, left: count) }
-
-    /// Visits the slots until all records are seen; the occupied ones are mostly the first.
-    struct Iterator: IteratorProtocol {
-        fileprivate let chunks: [[Record?]]
-        fileprivate var left: Int
-        private var chunk = 0
-        private var place = 0
-
-        fileprivate init(chunks: [[Record?]], left: Int) {
-            (self.chunks, self.left) = (chunks, left)
-        }
-
-        mutating func next() -> Record? {
-            while left > 0 {
-                let record = chunks[chunk][place]
-                place += 1
-                if place == chunks[chunk].count { (chunk, place) = (chunk + 1, 0) }
-                guard let record else { continue }
-                left -= 1
-                return record
-            }
-            return nil
-        }
-    }
+    func makeIterator() -> some IteratorProtocol<Record> { chunks.lazy.joined().compactMap { $0 }.makeIterator() }
 }
 
 /// Slot numbers by the hash of their records: open addressing with linear probing and backward-shift deletion (Knuth,
