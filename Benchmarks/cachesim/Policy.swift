@@ -3,7 +3,15 @@ import SystemValues
 
 @testable import struct BrokerCore.EvictionQueue
 @testable import struct BrokerCore.MinHeap
-@testable import struct BrokerCore.UseQueue
+@testable import struct BrokerCore.UseTable
+
+/// Elements in the order of their last use.
+typealias UseQueue<Element: Hashable> = UseTable<Element, Void>
+
+extension UseTable where Value == Void {
+    func contains(_ element: Key) -> Bool { self[element] != nil }
+    mutating func use(_ element: Key) { use(element, ()) }
+}
 
 /// An eviction policy. Images are named by their index in the list of all.
 protocol Policy {
@@ -79,7 +87,7 @@ struct S3FIFO: Policy {
                     continue
                 }
                 ghosts.use(place)
-                while ghosts.count > main.count { _ = ghosts.popOldest() }
+                while ghosts.count > main.count { ghosts.popOldest() }
                 entries[place] = nil
                 return place
             }

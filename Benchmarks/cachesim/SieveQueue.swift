@@ -1,4 +1,4 @@
-@testable import struct BrokerCore.UseQueue
+@testable import struct BrokerCore.UseTable
 
 /// The order of eviction by SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): entries are in the order of
 /// arrival; a hit only marks its entry; a hand moves from the oldest to the newest, removes marks and stops at the
@@ -18,7 +18,7 @@ struct SieveQueue<Element: Hashable> {
 
     /// Removes the entry at which the hand stops.
     mutating func evict() -> Element? {
-        while let element = hand ?? arrivals.oldest {
+        while let element = hand ?? arrivals.oldest?.key {
             hand = arrivals.newer(than: element)
             if marked.remove(element) == nil {
                 arrivals.remove(element)

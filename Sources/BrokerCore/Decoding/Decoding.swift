@@ -22,16 +22,14 @@ package struct Decoding {
     private var queue: JobQueue
     /// The queued decodings of the other families. Those without any have no queue.
     private var familyQueues: [CodecFamily: JobQueue] = [:]
-    /// The formats of other families, by content, and the order of their last use.
-    private var foreignFormats: [ContentDigest: ImageFormat] = [:]
-    private var foreignUses = UseQueue<ContentDigest>()
+    /// The formats of other families, by content.
+    private var foreignFormats = UseTable<ContentDigest, ImageFormat>()
     /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the
     /// spare worker takes them out of turn. They take a millisecond, and others up to seconds.
     private var smallQueue: JobQueue
     private var quarantine = Quarantine()
-    /// Variants that took too long, until when they are refused, and the order in which they were last refused.
-    private var slowVariants: [VariantKey: Instant] = [:]
-    private var slowUses = UseQueue<VariantKey>()
+    /// Variants that took too long, and until when they are refused; each refusal is a use.
+    private var slowVariants = UseTable<VariantKey, Instant>()
     private(set) var isQuarantineUnsaved = false
     /// Of each family that has lost workers.
     private var ledgers: [CodecFamily: CrashLedger] = [:]
@@ -74,7 +72,7 @@ package struct Decoding {
         of variant: VariantKey, from responsible: Responsible?, areDecodersBroken: Bool, at now: Moment
     ) -> WireError? {
         if let until = slowVariants[variant], until > now.instant {
-            slowUses.use(variant)
+            slowVariants.use(variant, until)
             let message = "This form of the image takes more than \(limits.decodeSeconds) s of a processor."
             return WireError(.decoderCrashed, message)
         }
@@ -139,11 +137,8 @@ package struct Decoding {
 
     /// Notes the format of bytes that another family than the plain one decodes.
     mutating func note(_ format: ImageFormat, of digest: ContentDigest) {
-        foreignFormats[digest] = format
-        foreignUses.use(digest)
-        if foreignFormats.count > Self.maximumForeignFormats, let oldest = foreignUses.popOldest() {
-            foreignFormats[oldest] = nil
-        }
+        foreignFormats.use(digest, format)
+        if foreignFormats.count > Self.maximumForeignFormats { foreignFormats.popOldest() }
     }
 
     var queuedFamilies: [CodecFamily] {
@@ -583,11 +578,8 @@ package struct Decoding {
 
     /// Refuses a variant for as long as a quarantine lasts at first.
     private mutating func refuse(_ variant: VariantKey, at now: Instant) {
-        slowVariants[variant] = now.adding(milliseconds: Quarantine.firstMilliseconds)
-        slowUses.use(variant)
-        if slowVariants.count > Self.maximumSlowVariants, let oldest = slowUses.popOldest() {
-            slowVariants[oldest] = nil
-        }
+        slowVariants.use(variant, now.adding(milliseconds: Quarantine.firstMilliseconds))
+        if slowVariants.count > Self.maximumSlowVariants { slowVariants.popOldest() }
     }
 
     /// Notes the build of a family's decoders: another build may have fixed what killed this one.

@@ -52,8 +52,7 @@ struct HostTable {
     static let probeMilliseconds = 1000
 
     private let capacity: Int
-    private var hosts: [Key: Host] = [:]
-    private var uses = UseQueue<Key>()
+    private var hosts = UseTable<Key, Host>()
 
     init(capacity: Int = 10_000) {
         self.capacity = capacity
@@ -146,14 +145,9 @@ struct HostTable {
     private mutating func update(_ origin: Key, _ change: (inout Host) -> Void) {
         var host = hosts[origin] ?? Host()
         change(&host)
-        if host.saysNothing {
-            uses.remove(origin)
-            hosts[origin] = nil
-            return
-        }
-        hosts[origin] = host
-        uses.use(origin)
-        if hosts.count > capacity, let unused = uses.popOldest() { hosts[unused] = nil }
+        if host.saysNothing { return hosts.remove(origin) }
+        hosts.use(origin, host)
+        if hosts.count > capacity { hosts.popOldest() }
     }
 }
 

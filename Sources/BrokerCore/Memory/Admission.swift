@@ -25,9 +25,8 @@ struct Admission {
     private var savingOfEvicted: Float = 0
     /// The images of the sample that are in the cache, by element. `added` is nil after the second use.
     private var sample: [Int: (name: Int, added: Int?)] = [:]
-    /// The times at which images of the sample were evicted, by name, and their order.
-    private var evictions: [Int: Int] = [:]
-    private var evictionOrder = UseQueue<Int>()
+    /// The times at which images of the sample were evicted, by name.
+    private var evictions = UseTable<Int, Int>()
 
     /// Whether new images outside of the sample are on probation.
     var isStrict: Bool { savingOfEvicted > savingOfNew * Self.advantage }
@@ -38,15 +37,15 @@ struct Admission {
     /// made again.
     mutating func added(_ element: Int, _ name: Int, saving: Float, among count: Int) {
         clock += 1
-        while let oldest = evictionOrder.oldest, let time = evictions[oldest],
-            clock - time > count || evictions.count > Self.mostEvicted
+        while let oldest = evictions.oldest,
+            clock - oldest.value > count || evictions.count > Self.mostEvicted
         {
-            forgetEviction(of: oldest)
+            evictions.remove(oldest.key)
             Self.note(0, in: &savingOfEvicted)
         }
         guard Self.isSampled(name) else { return }
         if evictions[name] != nil {
-            forgetEviction(of: name)
+            evictions.remove(name)
             Self.note(saving, in: &savingOfEvicted)
         }
         sample[element] = (name, clock)
@@ -63,24 +62,17 @@ struct Admission {
     mutating func evicted(_ element: Int) {
         guard let (name, added) = sample.removeValue(forKey: element) else { return }
         if added != nil { Self.note(0, in: &savingOfNew) }
-        evictions[name] = clock
-        evictionOrder.use(name)
+        evictions.use(name, clock)
     }
 
     /// Forgets an image of the sample that was removed for another reason.
     mutating func removed(_ element: Int) { sample[element] = nil }
-
-    private mutating func forgetEviction(of name: Int) {
-        evictions[name] = nil
-        evictionOrder.remove(name)
-    }
 
     private static func note(_ saving: Float, in mean: inout Float) { mean += (saving - mean) * weight }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant(isSampled: (Int) -> Bool) -> String? {
         if !sample.keys.allSatisfy(isSampled) { return "an image of the sample that is gone" }
-        if evictions.count != evictionOrder.count || evictions.count > Self.mostEvicted + 1 { return "evicted images" }
-        return nil
+        return evictions.count > Self.mostEvicted + 1 ? "evicted images" : nil
     }
 }
