@@ -147,7 +147,6 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if let transfer = download.transfer {
             outcomes = [.stop(job, transfer.worker), .discard(job)] + unassign(job)
-            hosts.abandoned(download.hostKey)
         } else {
             if download.received > 0 { outcomes.append(.discard(job)) }
             takeOut(job)
@@ -362,7 +361,6 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            hosts.abandoned(download.hostKey)
         } else if let body = download.body {
             outcomes.append(.drop(job, body))
         } else {
@@ -385,7 +383,6 @@ package struct Downloads {
     mutating func received(_ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         var outcomes = unassign(job)
-        hosts.abandoned(download.hostKey)
         downloads.change(job) {
             $0.response = download.complete(response)
             $0.state = .received(body, by: transfer)
@@ -524,7 +521,6 @@ package struct Downloads {
         guard let download = downloads[job], download.isStopping else { return [] }
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         let outcomes = unassign(job)
-        hosts.abandoned(download.hostKey)
         let kept = keepBody(of: job, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
@@ -546,7 +542,6 @@ package struct Downloads {
             return (false, stopped(job, received: received, at: now))
         }
         var outcomes: [Outcome] = []
-        hosts.abandoned(download.hostKey)
         // A continuation may have begun anew before it said so.
         if download.resumption == nil || !hasResponded {
             outcomes.append(.discard(job))
@@ -567,7 +562,6 @@ package struct Downloads {
     mutating func notStarted(_ job: JobID, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, at: now) }
-        hosts.abandoned(download.hostKey)
         downloads.change(job) {
             if download.resumption == nil { $0.attempts -= 1 } else { $0.resumptions -= 1 }
         }
@@ -596,9 +590,11 @@ package struct Downloads {
         held.ended(job)
     }
 
+    /// Takes a transfer from its worker. Where it has failed, its origin has been blamed.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
+        hosts.abandoned(download.hostKey)
         silent.remove(job)
         held.ended(job)
         downloads.change(job) { $0.state = .queued }
