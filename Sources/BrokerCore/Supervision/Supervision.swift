@@ -36,7 +36,6 @@ package struct Supervision {
     private var pools: [WorkerPool]
     /// The sandbox of the latest worker of each kind that became ready.
     private var sandboxes: [WorkerKind: SandboxReport] = [:]
-    private var pids: [WorkerID: Int] = [:]
     private var workerIDs = IdentifierSource<WorkerProcessKind>()
     private let allowsUnsandboxed: Bool
     private let decoderMemoryBytes: Int
@@ -184,7 +183,7 @@ package struct Supervision {
         return started
     }
 
-    mutating func notePID(_ pid: Int, of worker: WorkerID) { pids[worker] = pid }
+    mutating func notePID(_ pid: Int, of worker: WorkerID) { change(worker) { $0.started(worker, as: pid) } }
 
     mutating func becameReady(
         _ worker: WorkerID, _ sandbox: SandboxReport?, version: String? = ProductVersion.current
@@ -213,11 +212,8 @@ package struct Supervision {
         return .accepted
     }
 
-    /// The workers of all kinds, with their process ids as far as they are known.
-    var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
-        WorkerKind.all.flatMap { kind in
-            self[kind].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) }
-        }
+    var all: [(kind: WorkerKind, worker: WorkerPool.Worker)] {
+        WorkerKind.all.flatMap { kind in self[kind].workers.map { (kind, $0) } }
     }
 
     // MARK: Ends
@@ -271,7 +267,7 @@ package struct Supervision {
         let wasKilledOutside =
             if case .ended(.signal(SignalNumber.kill), _) = exit { entry.condemnation == nil } else { false }
         return Exit(
-            kind: kind, jobs: entry.jobs, death: death, pid: pids.removeValue(forKey: worker), wasRetired: wasRetired,
+            kind: kind, jobs: entry.jobs, death: death, pid: entry.pid, wasRetired: wasRetired,
             respawnsForkServer: kind == .decode && death.cause.isOwnMaking && entry.isReady && !wasRetired
                 && !wasKilledOutside && !isDraining && entry.condemnation?.isForgiven != true)
     }

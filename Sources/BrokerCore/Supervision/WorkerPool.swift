@@ -23,6 +23,8 @@ struct WorkerPool {
 
     struct Worker {
         let id: WorkerID
+        /// The process id, once it is known.
+        var pid: Int?
         var isReady = false
         var hasHungUp = false
         /// Whether the kernel is ending its process.
@@ -229,6 +231,8 @@ struct WorkerPool {
     mutating func started(_ worker: WorkerID, at now: Instant) {
         workers.append(Worker(id: worker, startedAt: now))
     }
+
+    mutating func started(_ worker: WorkerID, as pid: Int) { change(worker) { $0.pid = pid } }
 
     mutating func becameReady(_ worker: WorkerID) {
         change(worker) { $0.isReady = true }

@@ -109,10 +109,10 @@ extension BrokerState {
             let (leftJobs, rightJobs) = (left.worker.jobs.count, right.worker.jobs.count)
             return (rightJobs, left.worker.id) < (leftJobs, right.worker.id)
         }
-        return sorted.prefix(StatsReport.mostRows).map { kind, worker, pid in
+        return sorted.prefix(StatsReport.mostRows).map { kind, worker in
             var row = StatsReport.Worker()
             row.kind = kind.name
-            row.pid = pid
+            row.pid = worker.pid
             row.state = worker.stateName
             row.jobs = worker.jobs.count
             guard let job = oldest[worker.id] else { return row }
