@@ -310,7 +310,9 @@ extension IdentificationTests {
     }
 
     @Test mutating func `a further form of a small image takes one message there and one back`() throws {
-        (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (3, 2 << 20) }.connected()
+        (world, client) = StrictWorld.ready {
+            ($0.workers, $0.memoryBytes, $0.mostSegmentImageBytes) = (3, 2 << 20, 1 << 16)
+        }.connected()
         try download(1)
         world.identify(try #require(job), content: 1, earlyWidth: 10)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
@@ -331,15 +333,15 @@ extension IdentificationTests {
         #expect(world.decodes.values.first { $0.plan == nil }?.room == 0)
     }
 
-    @Test func `a result at once of another size than ordered, or without room, costs the worker`() throws {
-        let size = try #require(PixelGeometry(width: 10, height: 10))
-        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+    @Test mutating func `a result at once of another size than ordered, or without room, costs the worker`() throws {
+        (world, client) = StrictWorld.ready { $0.mostSegmentImageBytes = 1 << 16 }.connected()
         for (bytes, result) in [(100, 399), (BrokerLimits().earlyBodyBytes + 1, 400)] {
             try download(bytes, "\(bytes)", bytes: bytes)
             world.identify(try #require(job), content: bytes)
-            let (decode, worker) = try #require(world.decodes.first.map { ($0.key, $0.value.worker) })
-            world.happen(.decodedAtOnce(worker, decode, EarlyResult(plan, DecodeResult(bytes: result))))
-            #expect(world.workers[worker]?.state == .dying)
+            let (job, decode) = try #require(world.decodes.first { ($0.value.room > 0) == (result == 399) })
+            let early = EarlyResult(decodePlan(), DecodeResult(bytes: result))
+            world.happen(.decodedAtOnce(decode.worker, job, early))
+            #expect(world.workers[decode.worker]?.state == .dying)
         }
     }
 
