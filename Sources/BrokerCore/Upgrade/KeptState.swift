@@ -95,25 +95,16 @@ package struct KeptState: Equatable, Sendable {
     package init() {}
 }
 
-/// Why bytes are not a state.
-package enum StateRefusal: String, Error, CaseIterable, Sendable, CustomStringConvertible {
-    /// No footer is at the end.
-    case noState
-    /// The footer is that of another version.
-    case otherVersion
+/// Why bytes are not a state, in words for the log.
+package enum StateRefusal: String, Error, CustomStringConvertible, Sendable {
+    case noState = "it does not end like a state"
+    case otherVersion = "it has another version of the format"
     /// The bytes are not those that the footer was made for.
-    case damaged
+    case damaged = "its digest is wrong"
     /// The bytes are intact, and make no sense.
-    case unreadable
+    case unreadable = "it has a part that is not understood"
 
-    package var description: String {
-        switch self {
-        case .noState: "it does not end like a state"
-        case .otherVersion: "it has another version of the format"
-        case .damaged: "its digest is wrong"
-        case .unreadable: "it has a part that is not understood"
-        }
-    }
+    package var description: String { rawValue }
 }
 
 /// The bytes of a state:
