@@ -10,7 +10,7 @@ import SystemValues
 extension Broker {
     func accept() {
         // Connections that were closed since take no place.
-        noteLingering()
+        handleReceiverEvents()
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
             if isFull { return stopAccepting() }
@@ -63,9 +63,11 @@ extension Broker {
         return clients.count + unread.left.count + lingering >= maximumClients - (lingering > 0 ? 1 : 0)
     }
 
-    /// Counts the connections that wait to be closed, and those that no longer do.
-    func noteLingering() {
-        for event in receiver.takeLingering() { handle(event) }
+    /// Takes what has become of local files, and which connections wait to be closed, or no longer do.
+    func handleReceiverEvents() {
+        for event in receiver.takeEvents() {
+            if case .fileRead(let job) = event { fileRead(job) } else { handle(event) }
+        }
     }
 
     /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.

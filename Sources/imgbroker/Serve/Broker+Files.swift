@@ -19,13 +19,6 @@ extension Broker {
         return .messageRejected(client.id, id: message.id, error)
     }
 
-    func take(_ arrivals: DescriptorReceiver.Arrivals) {
-        for (client, message) in arrivals.messages { take(message, from: client) }
-        for event in arrivals.events {
-            if case .fileRead(let job) = event { fileRead(job) } else { handle(event) }
-        }
-    }
-
     func readFile(_ file: FileID, _ identity: FileIdentity, for job: JobID) {
         do {
             let product = try Product(name: "imgbroker-file", size: identity.size)
@@ -38,7 +31,7 @@ extension Broker {
         }
     }
 
-    private func fileRead(_ job: JobID) {
+    func fileRead(_ job: JobID) {
         guard let product = products[job], let size = try? product.descriptor?.size() else {
             return handle(.fileReadFailed(job, .lost))
         }

@@ -235,7 +235,7 @@ final class Broker {
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
-            noteLingering()
+            handleReceiverEvents()
             closer.release()
             advanceUpgrade()
             iterations.record(microseconds: Instant.now.microseconds(since: begun))
@@ -337,7 +337,9 @@ final class Broker {
         case .clock: suspensions.takeNotice()
         case .watchdog: reportLife()
         case .settings: finishReload()
-        case .receiver: take(receiver.becameReadable(number))
+        case .receiver:
+            for (client, message) in receiver.becameReadable(number) { take(message, from: client) }
+            handleReceiverEvents()
         case nil: break
         }
     }

@@ -28,13 +28,6 @@ final class DescriptorReceiver {
         var isEnd = false
     }
 
-    struct Arrivals {
-        var messages: [(ClientID, Message)] = []
-        /// Local files that were looked at, after `claim` only, and those that were read, or not; the memfd of one that
-        /// was read is sealed.
-        var events: [Event] = []
-    }
-
     /// The first word of its command line.
     static let word = "receive-descriptors"
 
@@ -132,8 +125,9 @@ final class DescriptorReceiver {
     private var closingHelper: Helper?
     /// Connections to be closed, which no object owns, and their users.
     private var waitingToClose: [(socket: Int32, user: UInt32)] = []
-    /// That connections given to `close` linger, and that these are closed, since the last `takeLingering`.
-    private var lingeringEvents: [Event] = []
+    /// What has happened since the last `takeEvents`: that connections given to `close` linger, and are closed; that
+    /// local files were looked at, after `claim` only, and were read, or not. The memfd of one that was read is sealed.
+    private var events: [Event] = []
 
     /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, unexpected system calls kill.
     init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
@@ -174,8 +168,8 @@ final class DescriptorReceiver {
         return wanted[file]?.look.take()
     }
 
-    private func report(_ look: Event, of file: FileID, in arrivals: inout Arrivals) {
-        if wanted[file]?.isClaimed == true { arrivals.events.append(look) } else { wanted[file]?.look = look }
+    private func report(_ look: Event, of file: FileID) {
+        if wanted[file]?.isClaimed == true { events.append(look) } else { wanted[file]?.look = look }
     }
 
     /// Has a file read into a memfd of its size. `becameReadable` returns the result; false without its helper.
@@ -220,7 +214,7 @@ final class DescriptorReceiver {
 
     /// Takes the connections that wait to be closed. Those that are released wait again.
     func takeWaitingToClose(_ disposal: @escaping @Sendable (Int32) -> Void) -> [FileDescriptor] {
-        lingeringEvents += waitingToClose.map { .connectionClosed(uid: $0.user) }
+        events += waitingToClose.map { .connectionClosed(uid: $0.user) }
         return exchange(&waitingToClose, with: []).map { FileDescriptor(owning: $0.socket, disposal: disposal) }
     }
 
@@ -237,7 +231,7 @@ final class DescriptorReceiver {
         guard UnixSocket.hasUnreceived(socket), let user = try? UnixSocket.peerCredentials(of: socket).uid else {
             return FileDescriptor.close(raw: socket)
         }
-        lingeringEvents.append(.connectionLingers(uid: user))
+        events.append(.connectionLingers(uid: user))
         waitingToClose.append((socket, user))
         closeWaiting()
     }
@@ -258,13 +252,13 @@ final class DescriptorReceiver {
         {
             FileDescriptor.close(raw: raw)
             waitingToClose.removeLast()
-            lingeringEvents.append(.connectionClosed(uid: user))
+            events.append(.connectionClosed(uid: user))
             (helper.user, helper.state) = (user, .closing)
         }
         if helper.state == .closing { _ = send(.init(.close), to: helper) }
     }
 
-    func takeLingering() -> [Event] { exchange(&lingeringEvents, with: []) }
+    func takeEvents() -> [Event] { exchange(&events, with: []) }
 
     /// Gives waiting messages to helpers, as far as some are idle or can be started.
     func advance() {
@@ -395,12 +389,13 @@ final class DescriptorReceiver {
         return helper.state != .idle && Instant.now.microseconds(since: helper.since) >= patience
     }
 
-    func becameReadable(_ pid: Int) -> Arrivals {
-        var arrivals = Arrivals()
+    /// Takes what a helper has sent. Returns the messages of clients.
+    func becameReadable(_ pid: Int) -> [(ClientID, Message)] {
         let isSender = { (helper: Helper) in helper.child.pid == pid }
         guard let helper = others[pid] ?? [current, closingHelper].compactMap(\.self).first(where: isSender) else {
-            return arrivals
+            return []
         }
+        var messages: [(ClientID, Message)] = []
         var hasEnded = false
         unsafe withUnsafeTemporaryAllocation(byteCount: DescriptorHelper.longestAnswer, alignment: 16) { buffer in
             nonisolated(unsafe) let closer = closer
@@ -421,10 +416,10 @@ final class DescriptorReceiver {
                 }
             }
         }
-        while let answer = DescriptorHelper.Answer(takenFrom: &helper.bytes) { take(answer, of: helper, &arrivals) }
-        if hasEnded { lost(helper, &arrivals) }
+        while let answer = DescriptorHelper.Answer(takenFrom: &helper.bytes) { take(answer, of: helper, &messages) }
+        if hasEnded { lost(helper, &messages) }
         advance()
-        return arrivals
+        return messages
     }
 
     /// Ends all helpers that are not held up. Returns their processes.
@@ -434,14 +429,14 @@ final class DescriptorReceiver {
         return children
     }
 
-    private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ arrivals: inout Arrivals) {
+    private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ messages: inout [(ClientID, Message)]) {
         switch answer.kind {
         case .closed: becameIdle(helper)
-        case .examined, .refused: examined(answer, by: helper, &arrivals)
+        case .examined, .refused: examined(answer, by: helper)
         case .read, .unread:
             guard case .reading(let job, _) = helper.state else { return }
             helper.state = .closing
-            arrivals.events.append(
+            events.append(
                 answer.kind == .read ? .fileRead(job) : .fileReadFailed(job, Self.failure(answer.numbers)))
         case .several:
             guard helper.state == .receiving, let count = answer.numbers.first,
@@ -467,12 +462,12 @@ final class DescriptorReceiver {
             case .end: message.isEnd = true
             default: break
             }
-            arrivals.messages.append((client, message))
+            messages.append((client, message))
         }
     }
 
     /// Takes the result of looking at a file.
-    private func examined(_ answer: DescriptorHelper.Answer, by helper: Helper, _ arrivals: inout Arrivals) {
+    private func examined(_ answer: DescriptorHelper.Answer, by helper: Helper) {
         let numbers = answer.numbers
         guard case .examining(let file) = helper.state, numbers.first == file.number else { return }
         helper.state = .closing
@@ -483,7 +478,7 @@ final class DescriptorReceiver {
                 size: numbers[3], modified: numbers[4], changed: numbers[5],
                 user: numbers[8] != 0 ? helper.user : nil, digest: Self.digest(numbers.dropFirst(9)))
             let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
-            return report(.fileExamined(file, .success(facts)), of: file, in: &arrivals)
+            return report(.fileExamined(file, .success(facts)), of: file)
         }
         // The helper has not kept it.
         forget(file, of: helper)
@@ -492,7 +487,7 @@ final class DescriptorReceiver {
             code == 0
             ? WireError(.badRequest, "The descriptor must be that of a regular file, opened for reading.")
             : WireError(.transferFailed, "The file is not accessible: \(SystemError("fstat", code: code)).")
-        report(.fileExamined(file, .failure(error)), of: file, in: &arrivals)
+        report(.fileExamined(file, .failure(error)), of: file)
     }
 
     private static func digest(_ words: ArraySlice<Int>) -> ContentDigest? {
@@ -525,14 +520,14 @@ final class DescriptorReceiver {
     }
 
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
-    private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
-        if let client = helper.client, helper.isReceiving { arrivals.messages.append((client, Message(isEnd: true))) }
-        if case .reading(let job, _) = helper.state { arrivals.events.append(.fileReadFailed(job, .lost)) }
-        for case .read(let job, _, _) in helper.orders { arrivals.events.append(.fileReadFailed(job, .lost)) }
+    private func lost(_ helper: Helper, _ messages: inout [(ClientID, Message)]) {
+        if let client = helper.client, helper.isReceiving { messages.append((client, Message(isEnd: true))) }
+        if case .reading(let job, _) = helper.state { events.append(.fileReadFailed(job, .lost)) }
+        for case .read(let job, _, _) in helper.orders { events.append(.fileReadFailed(job, .lost)) }
         helper.orders = []
         for file in helper.files.sorted() {
             forget(file, of: helper)
-            report(.fileLost(file), of: file, in: &arrivals)
+            report(.fileLost(file), of: file)
         }
         if helper === current { current = nil }
         if helper === closingHelper { closingHelper = nil }
