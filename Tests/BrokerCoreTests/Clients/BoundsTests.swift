@@ -1,4 +1,3 @@
-import Digests
 import Glibc
 import HTTPValues
 import IPCProtocol

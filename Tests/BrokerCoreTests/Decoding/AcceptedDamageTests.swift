@@ -61,27 +61,20 @@ struct AcceptedDamageTests {
         #expect(origin(3) == ["memory", nil] && world.state.report[.decodes] == 1)
     }
 
-    @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
-        get(id: 1, accepting: true)
-        #expect(world.image(client, 1)?.damage == sentence)
-        get(id: 2, accepting: false)
-        #expect(world.error(client, 2) == .truncated && failed == 1)
-        // What was accepted is still there, and the failure says nothing about it.
-        get(id: 3, accepting: true)
-        #expect(origin(3) == ["memory", sentence])
-        get(id: 4, accepting: false)
-        #expect(world.error(client, 4) == .recentlyFailed && failed == 1)
-    }
-
-    @Test func `a failure of those who refuse damage does not end those who accept it`() throws {
-        get(id: 1, accepting: false)
-        #expect(world.error(client, 1) == .truncated)
-        get(id: 2, accepting: true)
-        #expect(world.image(client, 2)?.damage == sentence)
-        // And its success does not end their failure.
-        #expect(failed == 1)
-        get(id: 3, accepting: false)
-        #expect(world.error(client, 3) == .recentlyFailed)
+    /// Neither what was accepted nor the failure says anything about the other.
+    @Test(arguments: [[true, false, true, false], [false, true, false]])
+    func `who refuses damage gets the error, and who accepts it the image, whoever is first`(accepting: [Bool]) throws {
+        for (id, accepts) in accepting.enumerated() {
+            get(id: id, accepting: accepts)
+            let isRepeated = accepting[..<id].contains(accepts)
+            if accepts {
+                let image = try #require(world.image(client, id))
+                #expect(image.damage == sentence && (image.source == .memory || !isRepeated))
+            } else {
+                #expect(world.error(client, id) == (isRepeated ? .recentlyFailed : .truncated))
+            }
+            #expect(failed == (accepting[...id].contains(false) ? 1 : 0))
+        }
     }
 
     @Test func `both at once share a download and nothing else`() throws {

@@ -38,8 +38,7 @@ struct CrashChargeTests {
             crashAll()
             if world.error(client, id) == .decoderUnavailable { refused += 1 }
             try begin(world.stranger, 100 + id, isHEIF: isHEIF)
-            world.readyAll()
-            #expect(try world.decoded(world.stranger, 100 + id) != nil)
+            #expect(try world.readyAll().decoded(world.stranger, 100 + id) != nil)
             world.readyAll(after: 50)
         }
         #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)

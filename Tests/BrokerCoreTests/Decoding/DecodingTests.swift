@@ -86,15 +86,6 @@ struct DecodingTests {
         #expect(!decoding.isOverdue(job, at: late) && decoding.isOverdue(job, at: late.adding(milliseconds: 20_000)))
     }
 
-    @Test mutating func `only the planned result is expected`() throws {
-        let job = try running()
-        _ = decoding.headerRead(job, plan)
-        #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
-        _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
-        #expect(decoding.expects(DecodeResult(bytes: 400), of: job))
-        #expect(!decoding.expects(DecodeResult(bytes: 401), of: job))
-    }
-
     /// The result of a vector image may be larger than the image, within the limit of pixels; of any other it may not.
     @Test(arguments: [ImageFormat.svg, .png]) func `a vector image fills the box`(format: ImageFormat) throws {
         let options = with(GetOptions()) { $0.variant.width = 48 }
@@ -175,8 +166,7 @@ struct FamilyTests {
         #expect(loaders.count == 1 && world.workers[loader]?.kind == .loader(.heif))
         // No worker of the plain family is given the job.
         #expect(world.decodes.isEmpty)
-        world.readyAll()
-        #expect(world.decodes.values.map(\.worker) == [loader])
+        #expect(world.readyAll().decodes.values.map(\.worker) == [loader])
         #expect(try world.decoded(client, 1) != nil)
         // The next one finds it warm.
         world.happen(.timePassed, after: 50_000)
@@ -198,8 +188,7 @@ struct FamilyTests {
         let plain = try #require(world.decodes[job]?.worker)
         world.readHeader(job)
         #expect(world.decodes.isEmpty && world.workers[plain]?.state == .ready)
-        world.readyAll()
-        #expect(world.decodes[job]?.worker == loaders.first)
+        #expect(world.readyAll().decodes[job]?.worker == loaders.first)
         // From now on it is known.
         world.decode(job)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
@@ -249,8 +238,7 @@ struct FamilyTests {
         // A reload replaces the download workers.
         world.readyAll()
         try load("b", Self.heif, 4)
-        world.readyAll()
-        #expect(try world.decoded(client, 4) != nil)
+        #expect(try world.readyAll().decoded(client, 4) != nil)
     }
 
     @Test mutating func `the family shares the places that the plain one leaves free, and has one in any case`() throws
@@ -262,8 +250,7 @@ struct FamilyTests {
             world.foreign[100 + id] = .heif
             try load("\(id)", 100 + id, id)
         }
-        world.readyAll()
-        #expect(world.decodes.count == 4)
+        #expect(world.readyAll().decodes.count == 4)
         // JPEGs take their places as if there were no other family.
         try load("7", 11, 7)
         #expect(world.decodes.count == 5)
@@ -294,8 +281,7 @@ struct FamilyTests {
         for content in [1, Self.avif] {
             id += 1
             try load("\(id)", content, id)
-            world.readyAll()
-            #expect(try world.decoded(client, id) != nil)
+            #expect(try world.readyAll().decoded(client, id) != nil)
         }
         #expect(world.state.supervision[.decode].ready == 2)
     }
@@ -315,8 +301,7 @@ struct FamilyTests {
         }
         #expect(world.error(client, 1) == .decoderCrashed)
         world.foreign[9] = .heif
-        try world.download(world.stranger, id: 2, "b", content: 9)
-        #expect(try world.decoded(world.stranger, 2) != nil)
+        #expect(world.load(world.stranger, id: 2, "b", content: 9) != nil)
         world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
         #expect(loaders.allSatisfy { world.workers[$0]?.state == .dying })

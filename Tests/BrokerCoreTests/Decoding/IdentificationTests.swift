@@ -1,7 +1,6 @@
 import DiskRecords
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -29,20 +28,13 @@ struct IdentificationTests {
         }
     }
 
-    @Test func `nothing is decoded before the digest is known`() throws {
-        try download(1)
-        #expect(world.decodes.isEmpty)
-        world.identify(try #require(job), content: 1)
-        #expect(try world.decoded(client, 1)?.source == .network)
-    }
-
     @Test func `requests join while the digest is computed`() throws {
         try download(1)
         world.get(client, id: 2, "a")
-        #expect(world.fetches.isEmpty)
+        // Nothing is decoded before the digest is known.
+        #expect(world.fetches.isEmpty && world.decodes.isEmpty)
         world.identify(try #require(job), content: 1)
-        try world.decode()
-        #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
+        #expect(try world.decoded(client, 1) != nil && world.image(client, 2) != nil)
         #expect(world.state.report[.coalesced] == 1)
     }
 
@@ -54,8 +46,7 @@ struct IdentificationTests {
         #expect(world.decodes.values.map(\.worker) == [worker] && world.identifying.isEmpty)
         try world.decode()
         world.identify(try #require(job), content: 2)
-        try world.decode()
-        #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
+        #expect(try world.decoded(client, 1) != nil && world.image(client, 2) != nil)
     }
 
     @Test func `an identification is repeated when its worker dies, and not for ever`() throws {
@@ -89,12 +80,6 @@ struct IdentificationTests {
         try download(1)
         let worker = try #require(job.flatMap { world.identifying[$0] })
         #expect(world.after(BrokerLimits().decodeDeadlineMs + 1).workers[worker]?.state == .dying)
-    }
-
-    @Test func `a digest that was not asked for costs the worker`() throws {
-        try download(1)
-        world.identify(try #require(job), content: 1)
-        try world.expectKilled { .identified($0, $1, digest: StrictWorld.digest(2)) }
     }
 
     @Test func `a text that is no digest costs the worker, and another one identifies the bytes`() throws {
@@ -219,8 +204,7 @@ struct DiscardTests {
         world.endWorker(try world.worker(.cache), .ended(.signal(31)))
         #expect(try isInMemory(1))
         #expect(try !isInMemory(2))
-        world.readyAll()
-        #expect(world.diskJobs.values.contains { if case .clear = $0.kind { true } else { false } })
+        #expect(world.readyAll().diskJobs.values.contains { if case .clear = $0.kind { true } else { false } })
     }
 
     @Test func `also what a lookup finds that was sent before`() throws {
@@ -359,8 +343,7 @@ extension IdentificationTests {
         let first = try #require(job)
         #expect(world.early[first] != nil)
         world.replaceWorker(try #require(world.identifying[first]), .ended(.signal(11)))
-        world.readyAll(after: 1000)
-        #expect(world.early[first] == nil)
+        #expect(world.readyAll(after: 1000).early[first] == nil)
         world.identify(first, content: 1)
         let decode = try #require(world.decodes.first)
         world.endWorker(decode.value.worker, .ended(.signal(11)))
@@ -380,8 +363,7 @@ extension IdentificationTests {
         world.happen(.processorTimeUsed(worker, first, milliseconds: 1000 * BrokerLimits().decodeSeconds))
         #expect(world.workers[worker]?.state == .dying)
         world.replaceWorker(worker, .ended(.signal(9)))
-        world.readyAll(after: 1000)
-        #expect(world.early[first] == nil)
+        #expect(world.readyAll(after: 1000).early[first] == nil)
         world.identify(first, content: 1)
         world.replaceWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll(after: 1000)

@@ -1,5 +1,4 @@
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -169,8 +168,7 @@ struct PartialImageTests {
     }
 
     @Test func queuedDecodingsComeFirst() throws {
-        let other = world.connect()
-        world.get(other, id: 1, "b", of: "other.test")
+        world.get(world.stranger, id: 1, "b", of: "other.test")
         world.finishFetch(fetch, content: 2)
         let whole = try #require(world.decodes.keys.first)
         begin(receiving: 2000)
@@ -190,9 +188,8 @@ struct PartialImageTests {
         #expect(world.decodes.count == 1)
         world.finishDecode(early)
         #expect(shown().isEmpty)
-        let whole = try #require(world.decodes.first { $0.value.fetch == nil }?.key)
-        world.decode(whole)
-        #expect(world.image(client, 1)?.final == true)
+        #expect(world.decodes.values.map(\.fetch) == [nil])
+        #expect(try world.decoded(client, 1)?.final == true)
         #expect(shown().isEmpty && world.state.report[.partialDecodes] == 0)
     }
 
@@ -214,13 +211,12 @@ struct PartialImageTests {
 
     @Test func theOnlyViewerLeaves() throws {
         begin()
-        let other = world.connect()
-        world.get(other, id: 1, "a")
+        world.get(world.stranger, id: 1, "a")
         receive(2000)
         try finishPart(stage: 1)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         receive(9000, after: 500)
-        #expect(part == nil && shown(other).isEmpty)
+        #expect(part == nil && shown(world.stranger).isEmpty)
     }
 
     @Test func allWaitersWithTheSameTransformGetIt() throws {

@@ -165,7 +165,7 @@ struct DiskTierTests {
 
     @Test func `a raster on disk is found also when the original is in memory`() throws {
         try world.lookUp(client, id: 1, "a", content: 1) { $0.representation = .original }
-        world.readHeader(try #require(world.decodes.keys.first))
+        try world.decode()
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(
             world.lastActions.contains {
@@ -189,8 +189,7 @@ struct DiskTierTests {
         (world, client) = Self.early().connected()
         world.get(client, id: 1, "a")
         #expect(world.diskJobs.isEmpty && world.fetches.isEmpty)
-        world.readyAll()
-        #expect(world.diskJobs.count == 1)
+        #expect(world.readyAll().diskJobs.count == 1)
     }
 
     @Test func `a disk tier that dies or does not answer costs only time`() throws {
@@ -244,8 +243,7 @@ struct DiskTierTests {
         world.get(client, id: 2, "b") { $0.representation = .original }
         try world.download(client, id: 3, "b", content: 2) { ($0.representation, $0.cache) = (.original, .reload) }
         try world.answerLookup(content: 1)
-        world.readHeader(try #require(world.decodes.keys.first))
-        #expect(world.image(client, 2)?.buffer == world.image(client, 3)?.buffer)
+        #expect(try world.decoded(client, 2)?.buffer == world.image(client, 3)?.buffer)
     }
 
     @Test func `a query without an answer of the disk tier is answered, and its id is taken until then`() throws {
@@ -268,8 +266,7 @@ struct DiskTierTests {
     @Test mutating func `what is removed while the disk tier starts, or dies, is removed from disk`() throws {
         (world, client) = Self.early().connected()
         try world.remove(client, id: 1, "a")
-        world.readyAll()
-        #expect(world.diskJobs.values.contains { $0.kind == .forget })
+        #expect(world.readyAll().diskJobs.values.contains { $0.kind == .forget })
         world.replaceWorker(try world.worker(.cache), .ended(.signal(9)))
         world.answerDiskJob(try #require(world.diskJobs.first { $0.value.kind == .forget }?.key), content: nil)
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
@@ -279,18 +276,15 @@ struct DiskTierTests {
         (world, client) = Self.early().connected()
         try world.remove(client, id: 1, "a")
         for _ in 0..<2 {
-            world.readyAll(after: 100)
-            #expect(world.diskJobs.values.contains { $0.kind == .forget })
+            #expect(world.readyAll(after: 100).diskJobs.values.contains { $0.kind == .forget })
             world.endWorker(try world.worker(.cache), .ended(.signal(11)))
         }
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
-        world.readyAll(after: 1000)
-        #expect(world.diskJobs.isEmpty)
+        #expect(world.readyAll(after: 1000).diskJobs.isEmpty)
     }
 
     @Test func `a shutdown waits for buffers that are being saved`() throws {
-        try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
-        world.readHeader(try #require(world.decodes.keys.first))
+        world.load(client, id: 1, "a", content: 1) { $0.representation = .original }
         world.happen(.shutdownRequested)
         #expect(!world.hasExited)
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
@@ -440,8 +434,7 @@ struct CacheProcessTests {
     }
 
     @Test func `the figures show the weakest of all kinds`() throws {
-        world.readyAll()
-        #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        #expect(world.readyAll().state.report.sandbox == "seccomp+landlock-7")
         world.endWorker(try world.worker(.cache), .ended(.signal(9)))
         world.happen(.workerReady(try world.worker(.cache), SandboxReport(seccomp: true, landlock: 3)))
         #expect(world.state.report.sandbox == "seccomp+landlock-3")

@@ -188,46 +188,43 @@ struct TransferShareTests {
     // MARK: Silence
 
     @Test func `a silent transfer gives way to another user's job after 60 s`() throws {
-        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
-        get(holder, 1...64)
+        get(world.admin, 1...64)
         // Jobs of the same user are no reason.
-        get(holder, 65...65)
-        world.after(30_000).respond(try #require(fetch(holder, 1)), validator: nil)
-        get(other, 1...1)
+        get(world.admin, 65...65)
+        world.after(30_000).respond(try #require(fetch(world.admin, 1)), validator: nil)
+        get(world.stranger, 1...1)
         world.happen(.timePassed, after: 29_999)
-        #expect(failures(holder) == 0 && fetch(other, 1) == nil)
+        #expect(failures(world.admin) == 0 && fetch(world.stranger, 1) == nil)
         world.happen(.timePassed, after: 1)
-        #expect(failures(holder) == 1 && fetch(other, 1) != nil)
-        #expect(world.answers[holder]?[1] == nil)
-        #expect(world.answers[holder]?.keys.first.flatMap { world.error(holder, $0) } == .timeout)
+        #expect(failures(world.admin) == 1 && fetch(world.stranger, 1) != nil)
+        #expect(world.answers[world.admin]?[1] == nil)
+        #expect(world.answers[world.admin]?.keys.first.flatMap { world.error(world.admin, $0) } == .timeout)
     }
 
     @Test func `a silent transfer lives on while none waits for it`() {
-        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
-        get(holder, 1...6, of: "a.test")
-        get(other, 1...9, of: "b.test")
+        get(world.admin, 1...6, of: "a.test")
+        get(world.stranger, 1...9, of: "b.test")
         world.happen(.timePassed, after: 300_000)
-        #expect(failures(holder) == 0 && failures(other) == 0)
+        #expect(failures(world.admin) == 0 && failures(world.stranger) == 0)
         // Then at once.
-        get(other, 10...10, of: "a.test")
-        #expect(failures(holder) == 1 && fetch(other, 10) != nil)
+        get(world.stranger, 10...10, of: "a.test")
+        #expect(failures(world.admin) == 1 && fetch(world.stranger, 10) != nil)
         // Its own share does not keep it from another one, of which it may have four times what remains.
-        get(other, 11...11, of: "a.test")
-        #expect(failures(holder) == 1 && fetch(other, 11) == nil)
+        get(world.stranger, 11...11, of: "a.test")
+        #expect(failures(world.admin) == 1 && fetch(world.stranger, 11) == nil)
     }
 
     @Test func `a silent transfer that can be continued gives way when its worker has stopped it`() throws {
-        let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
-        get(holder, 1...6, of: "a.test")
+        get(world.admin, 1...6, of: "a.test")
         for job in world.fetches.keys.sorted() { world.receive(job, 500, of: 1000) }
-        get(other, 1...2, of: "a.test")
+        get(world.stranger, 1...2, of: "a.test")
         world.happen(.timePassed, after: 60_000)
         // One at a time.
-        #expect(failures(holder) == 1 && fetch(other, 1) == nil && world.stopping.count == 1)
+        #expect(failures(world.admin) == 1 && fetch(world.stranger, 1) == nil && world.stopping.count == 1)
         world.happen(.timePassed, after: 1_000)
-        #expect(failures(holder) == 1)
+        #expect(failures(world.admin) == 1)
         world.endStopping(try #require(world.stopping.keys.first), received: 500)
-        #expect(fetch(other, 1) != nil && world.state.downloads.keptBodyJobs.count == 1)
+        #expect(fetch(world.stranger, 1) != nil && world.state.downloads.keptBodyJobs.count == 1)
     }
 
     @Test func `another user's request for a transfer that gives way is not lost`() throws {
@@ -385,13 +382,12 @@ struct PatienceTests {
         world.cacheControl = "max-age=1, stale-if-error=1000"
         world.get(client, id: 1, "a")
         serveAll()
-        world.get(client, id: 2, "a", after: 2000)
+        world.after(2000).get(client, id: 2, "a")
         try refuse(retryAfterMs: 10_000)
         #expect(world.image(client, 2)?.stale == true && held() == 0)
         // Also after another download has met the wait.
         world.get(client, id: 3, "b")
-        world.get(client, id: 4, "a")
-        #expect(world.image(client, 4)?.stale == true && held() == 1)
+        #expect(world.getImage(client, id: 4, "a")?.stale == true && held() == 1)
     }
 
     @Test func `released downloads that are cancelled let the next ones go`() throws {
@@ -424,15 +420,6 @@ struct PatienceTests {
         }
         #expect(order == ["3"])
         #expect(world.fetches.values.map { String($0.order.url.suffix(1)) }.sorted() == ["1", "4"])
-    }
-
-    @Test func `another user's requests do not wait`() throws {
-        world.get(client, id: 1, "a")
-        try refuse()
-        world.get(world.stranger, id: 2, "b")
-        #expect(world.fetches.count == 1)
-        serveAll()
-        #expect(world.image(world.stranger, 2) != nil)
     }
 
     @Test func `a target of redirects is waited for, not the origin that redirects`() throws {

@@ -132,8 +132,7 @@ struct RecentFailuresTests {
         var list = RecentFailures(capacity: 3)
         var urls: [String] { list.entries(at: start).map(\.url) }
         func note(_ url: String, _ lifetime: Int) throws -> Bool {
-            list.note(
-                Self.missing, key: try originalKey(url), form: .original, url: url, lifetime: lifetime, at: start)
+            list.note(Self.missing, key: try originalKey(url), form: .original, url: url, lifetime: lifetime, at: start)
         }
         for (url, lifetime) in [("http://a/1", 20), ("http://a/2", 10), ("http://a/3", 30)] {
             #expect(try note(url, lifetime))
@@ -452,30 +451,17 @@ struct CompromisedBodyTests {
     private func finish(_ job: JobID, _ id: Int) throws {
         #expect(world.fetches[job]?.order.resumption == nil)
         world.finishFetch(job, content: 1)
-        try world.decode()
-        #expect(world.image(client, id)?.source == .network && world.state.reservedBytes == 0)
+        #expect(try world.decoded(client, id)?.source == .network && world.state.reservedBytes == 0)
     }
 
-    @Test func `a running transfer begins anew`() throws {
-        let (_, worker) = try begin(1, "a")
-        endCompromised(worker)
-        try finish(next(), 1)
-    }
-
-    @Test func `one that was to stop leaves nothing`() throws {
+    @Test(arguments: [true, false]) func `a transfer that runs or waits for its retry begins anew`(isRunning: Bool)
+        throws
+    {
         let (job, worker) = try begin(1, "a")
-        world.happen(.messageReceived(client, .cancel(id: 10, request: 1)))
-        #expect(world.stopping[job] == worker)
-        endCompromised(worker)
-        #expect(world.state.downloads.keptBodyJobs.isEmpty && world.products.isEmpty)
-    }
-
-    @Test func `one that waits for its retry begins anew`() throws {
-        let (job, worker) = try begin(1, "a")
-        world.cutFetch(job, received: 500)
+        if !isRunning { world.cutFetch(job, received: 500) }
         #expect(world.state.reservedBytes == 500)
         endCompromised(worker)
-        #expect(world.state.reservedBytes == 0 && world.products.isEmpty)
+        if !isRunning { #expect(world.state.reservedBytes == 0 && world.products.isEmpty) }
         try finish(next(), 1)
     }
 
@@ -503,12 +489,14 @@ struct CompromisedBodyTests {
         try finish(#require(world.fetches.keys.first { $0 != other }), 1)
     }
 
-    @Test func `a continued transfer that was to stop leaves nothing`() throws {
-        let (job, first, second) = try beginContinued()
+    @Test(arguments: [false, true])
+    func `a transfer, or one that is continued, that was to stop leaves nothing`(isContinued: Bool) throws {
+        let (job, first, second) =
+            try isContinued ? beginContinued() : { ($0.job, $0.worker, $0.worker) }(begin(1, "a"))
         world.happen(.messageReceived(client, .cancel(id: 10, request: 1)))
         #expect(world.stopping[job] == second)
         endCompromised(first)
-        world.endStopping(job, received: 700)
+        if isContinued { world.endStopping(job, received: 700) }
         #expect(world.state.downloads.keptBodyJobs.isEmpty && !world.products.contains(job))
     }
 

@@ -117,8 +117,7 @@ struct EvictionQueueTests {
             }
             if cached.count == room, let evicted = evict() { cached.remove(evicted) }
             var name = SplitMix64(state: UInt64(element))
-            queue.insert(
-                element, microseconds: 2000, bytes: 100_000, named: Int(truncatingIfNeeded: name.next()))
+            queue.insert(element, microseconds: 2000, bytes: 100_000, named: Int(truncatingIfNeeded: name.next()))
             cached.insert(element)
         }
         return Double(hits) / Double(count)

@@ -18,16 +18,8 @@ struct OriginalsTests {
     }
 
     /// Loads an image of 400 bytes from an original of 1,000; the disk lookup misses, the store is still pending.
-    private func load(
-        _ client: ClientID? = nil, id: Int, _ change: (inout GetOptions) -> Void = { _ in }
-    ) throws {
-        try world.download(client ?? self.client, id: id, "\(id)", content: id, change)
-        try decode()
-    }
-
-    private func decode() throws {
-        let job = try world.readHeader()
-        if world.decodes[job] != nil { world.finishDecode(job) }
+    private func load(_ other: ClientID? = nil, id: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
+        try #require(world.load(other ?? client, id: id, "\(id)", content: id, change) != nil)
     }
 
     private func finishSaving(isSaved: Bool = true) {
@@ -44,7 +36,7 @@ struct OriginalsTests {
             try world.download(client, id: 1, "1", content: 1)
             finishSaving()
             #expect(world.state.memory.residentBytes == 1000)
-            try decode()
+            try world.decode()
         } else {
             try load(id: 1)
             #expect(world.state.memory.residentBytes == 1400)
@@ -55,7 +47,7 @@ struct OriginalsTests {
         // The pixels are still a hit; another size is decoded from the original on disk.
         #expect(world.getImage(client, id: 2, "1")?.source == .memory)
         try world.lookUp(client, id: 3, "1", content: 1) { $0.variant.width = 5 }
-        try decode()
+        try world.decode()
         finishSaving()
         #expect(world.image(client, 3)?.source == .disk)
         #expect(world.state.memory.residentBytes == 500 && world.state.counters.figures[.downloads] == 1)
@@ -81,7 +73,7 @@ struct OriginalsTests {
     @Test func `saving a key's old bytes says nothing about the new ones`() throws {
         try load(id: 1)
         try world.download(client, id: 2, "1", content: 2) { $0.cache = .reload }
-        try decode()
+        try world.decode()
         let saves = world.diskJobs.keys.sorted()
         try #require(saves.count == 2)
         world.answerDiskJob(saves[0], content: 1)
@@ -111,7 +103,7 @@ struct OriginalsTests {
         finishSaving()
         #expect(world.state.memory.residentBytes == 400)
         try world.lookUp(client, id: 2, "2", content: 1) { ($0.cacheKey, $0.variant.width) = ("name", 5) }
-        try decode()
+        try world.decode()
         #expect(world.image(client, 2)?.width == 5)
         let urls = try (1...2).map { try SourceURL("http://origin.test/\($0)") }
         #expect(urls.map { world.state.memory.keys(at: $0).count } == [1, 0])
@@ -134,11 +126,11 @@ struct OriginalsTests {
         // The bytes stay in memory until the origin has answered, to save a second read.
         #expect(world.state.memory.residentBytes == 1000 && world.diskJobs.isEmpty)
         world.confirm(try #require(world.fetches.keys.first))
-        try decode()
+        try world.decode()
         #expect(world.state.memory.residentBytes == 400)
         try world.confirm(client, id: 2, "1") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
-        try decode()
+        try world.decode()
         #expect(world.image(client, 2)?.width == 5 && world.state.counters.figures[.downloads] == nil)
     }
 

@@ -39,8 +39,7 @@ final class ValidityTests {
         for (id, change) in [
             { $0.delivery = .none }, { $0.delivery = .inline }, { $0.retryFailed = true },
         ].enumerated() as EnumeratedSequence<[(inout GetOptions) -> Void]> {
-            world.get(client, id: 10 + id, "a", change)
-            #expect(world.image(client, 10 + id)?.slot == nil)
+            #expect(world.getImage(client, id: 10 + id, "a", change)?.slot == nil)
         }
         try world.confirm(client, id: 20, "a") { $0.cache = .noCache }
         #expect(world.image(client, 20)?.slot == nil)
@@ -66,17 +65,6 @@ final class ValidityTests {
         #expect(world.isValid(next))
         world.happen(.shutdownRequested)
         #expect(!world.isValid(next))
-    }
-
-    @Test func `a user's own image is preferred to the shared one`() throws {
-        try load("a")
-        let slot = try #require(hit(1, "a")?.slot)
-        try world.store(client, id: 9, "a", bytes: 100)
-        world.identify(try #require(world.identifying.keys.first), content: 3)
-        let job = try world.readHeader()
-        #expect(world.isValid(slot))
-        if world.decodes[job] != nil { world.finishDecode(job) }
-        #expect(!world.isValid(slot))
     }
 
     @Test func `a touched buffer is evicted last`() throws {
@@ -191,15 +179,15 @@ struct SuspensionTests {
         // A response after it is as fresh as ever.
         try world.finishFetch(content: 1)
         #expect(world.getImage(client, id: 4, "a")?.stale == false)
-        #expect(world.getImage(client, id: 5, "a", after: 59_000) != nil)
-        world.get(client, id: 6, "a", after: 2000)
+        #expect(world.after(59_000).getImage(client, id: 5, "a") != nil)
+        world.after(2000).get(client, id: 6, "a")
         #expect(world.answers[client]?[6] == nil)
     }
 
     @Test func `a short suspension ends nothing but slots`() {
         world.happen(.machineSuspended(milliseconds: 30_000))
         #expect(world.getImage(client, id: 2, "a")?.stale == false)
-        world.get(client, id: 3, "a", after: 31_000)
+        world.after(31_000).get(client, id: 3, "a")
         #expect(world.answers[client]?[3] == nil)
     }
 }

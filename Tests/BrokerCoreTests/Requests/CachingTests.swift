@@ -16,7 +16,7 @@ struct CachingTests {
 
     @Test func `a fresh original is served without asking the origin`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=10" }
-        world.get(client, id: 2, "a", after: 9_000)
+        world.after(9_000).get(client, id: 2, "a")
         let image = try #require(world.image(client, 2))
         #expect(image.source == .memory && !image.stale)
         #expect(image.expires == world.unixMs / 1000 + 1)
@@ -24,7 +24,7 @@ struct CachingTests {
 
     @Test func `a stale original is revalidated, and not decoded again`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=10", "\"one\"") }
-        world.get(client, id: 2, "a", after: 10_000)
+        world.after(10_000).get(client, id: 2, "a")
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
         world.confirm(job) { $0.cacheControl = "max-age=20" }
@@ -68,9 +68,9 @@ struct CachingTests {
 
     @Test func `a failure is answered with the stale image where the origin allows it`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
-        try world.refuse(client, id: 2, "a", after: 2_000, status: 500)
+        try world.after(2_000).refuse(client, id: 2, "a", status: 500)
         #expect(world.image(client, 2)?.stale == true)
-        try world.refuse(client, id: 3, "a", after: 60_000, status: 500)
+        try world.after(60_000).refuse(client, id: 3, "a", status: 500)
         #expect(world.error(client, 3) == .httpStatus)
     }
 
@@ -142,13 +142,13 @@ struct CachingTests {
             ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
         }
         #expect(world.getImage(client, id: 2, "a")?.source == .memory)
-        world.get(client, id: 3, "a", after: 10_000)
+        world.after(10_000).get(client, id: 3, "a")
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"b\"", url: "http://origin.test/b"))
         // The way there is another one now, and fresh for longer.
         let newWay = redirect("max-age=1000")
         world.confirm(job) { ($0.redirects, $0.finalURL) = ([newWay], "http://origin.test/b") }
-        #expect(world.getImage(client, id: 4, "a", after: 900_000)?.source == .memory)
+        #expect(world.after(900_000).getImage(client, id: 4, "a")?.source == .memory)
         #expect(world.fetches.isEmpty)
     }
 
@@ -289,7 +289,7 @@ struct CachingTests {
     @Test func `a refresh that brings no image keeps the good one`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
-        try world.download(client, id: 2, "a", after: 2_000, content: 9, response: { $0.cacheControl = policy })
+        try world.after(2_000).download(client, id: 2, "a", content: 9, response: { $0.cacheControl = policy })
         world.failDecode(try #require(world.decodes.keys.first))
         let kept = world.getImage(client, id: 3, "a") { $0.cache = .onlyIfCached }
         #expect(kept?.buffer == world.image(client, 1)?.buffer)
@@ -403,8 +403,7 @@ struct CoalescingTests {
     }
 
     @Test func `a later get is a memory hit, and a second one on the connection brings no descriptor`() throws {
-        world.load(client, id: 1, "a", content: 1)
-        #expect(world.image(client, 1)?.descriptors == 1)
+        #expect(world.load(client, id: 1, "a", content: 1)?.descriptors == 1)
         let second = try #require(world.getImage(client, id: 2, "a"))
         #expect((second.source, second.descriptors) == (.memory, 0))
         #expect(second.buffer == world.image(client, 1)?.buffer)
@@ -472,14 +471,12 @@ struct CoalescingTests {
         world.load(client, id: 1, "a", content: 1)
         try world.download(client, id: 2, "a", content: 1) { $0.cache = .reload }
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
-        world.load(client, id: 3, "a", content: 2, width: 20) { $0.cache = .reload }
-        #expect(world.image(client, 3)?.width == 20)
+        #expect(world.load(client, id: 3, "a", content: 2, width: 20) { $0.cache = .reload }?.width == 20)
         #expect(world.getImage(client, id: 4, "a")?.width == 20)
     }
 
     @Test func `the original is described once and delivered as received`() throws {
-        try world.download(client, id: 1, "a", content: 1, bytes: 1234) { $0.representation = .original }
-        _ = try world.readHeader(width: 3, height: 4)
+        world.load(client, id: 1, "a", content: 1, bytes: 1234, width: 3, height: 4) { $0.representation = .original }
         let image = try #require(world.image(client, 1))
         #expect(image.bytes == 1234 && image.width == 3 && image.pixels == nil && image.descriptors == 1)
         #expect(world.getImage(client, id: 2, "a") { $0.representation = .original }?.descriptors == 0)

@@ -97,22 +97,6 @@ struct RepeatTests {
         #expect(world.state.memoryHits == hits + 1)
     }
 
-    @Test mutating func endsWithRemoval() throws {
-        expectShortcut("a")
-        try world.remove(client, id: 900, "a")
-        #expect(get("a") == false)
-        #expect(world.fetches.count == 1)
-    }
-
-    @Test mutating func endsWithAge() {
-        world.cacheControl = "max-age=10"
-        load("b")
-        expectShortcut("b")
-        world.happen(.timePassed, after: 11_000)
-        #expect(get("b") == false)
-        #expect(world.fetches.count == 1)
-    }
-
     @Test mutating func `a change of the index forces each request to be parsed once more`() {
         expectShortcut("a")
         load("c")

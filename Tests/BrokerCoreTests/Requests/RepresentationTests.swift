@@ -1,7 +1,6 @@
 import DiskRecords
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -16,11 +15,10 @@ struct RepresentationTests {
             (.jpeg, 85), (.jpeg, 60), (.webp, 85), (.png, 85), (.png, 60), (.jpeg, 85),
         ]
         for (id, (representation, quality)) in asked.enumerated() {
+            // The pixel format is irrelevant for encoded results.
+            let format = id % 2 == 0 ? PixelFormat.rgba8 : .bgra8
             world.get(client, id: id, "a") {
-                $0.representation = representation
-                $0.quality = quality
-                // The pixel format is irrelevant for encoded results.
-                $0.variant.pixelFormat = id % 2 == 0 ? .rgba8 : .bgra8
+                ($0.representation, $0.quality, $0.variant.pixelFormat) = (representation, quality, format)
             }
         }
         world.settle()
@@ -32,9 +30,8 @@ struct RepresentationTests {
             #expect(image.contentType == "image/\(representation.rawValue)")
         }
         // Encoded results are served from memory like pixels.
-        world.get(client, id: 10, "a") { $0.representation = .webp }
-        #expect(world.image(client, 10)?.source == .memory)
-        #expect((world.image(client, 10)?.contentType, world.image(client, 10)?.bytes) == ("image/webp", 100))
+        let image = try #require(world.getImage(client, id: 10, "a") { $0.representation = .webp })
+        #expect((image.source, image.contentType, image.bytes) == (.memory, "image/webp", 100))
     }
 
     @Test func `encoded images are saved on disk in any size, pixels only where they were scaled`() throws {
@@ -58,42 +55,42 @@ struct RepresentationTests {
     }
 
     @Test func `all frames come in one buffer, with their delays`() throws {
-        world.get(client, id: 1, "a") { $0.variant.frames = .all }
-        world.settle(frames: 3)
-        let image = try #require(world.image(client, 1))
+        let image = try #require(settled(1) { $0.variant.frames = .all })
         #expect((image.bytes, image.frameCount) == (3 * 400, 3))
         #expect(image.timing == AnimationTiming(delaysMs: [100, 100, 100], loops: 0))
-        world.get(client, id: 2, "a") { $0.variant.frames = .all }
-        #expect((world.image(client, 2)?.source, world.image(client, 2)?.timing) == (.memory, image.timing))
+        let again = try #require(world.getImage(client, id: 2, "a") { $0.variant.frames = .all })
+        #expect((again.source, again.timing) == (.memory, image.timing))
         #expect(world.state.report[.pixelsDecoded] == 300)
         // A single frame has no timing.
-        world.get(client, id: 3, "a") { $0.variant.frames = .one(2) }
-        world.settle(frames: 3)
-        #expect((world.image(client, 3)?.timing, world.image(client, 3)?.bytes) == (nil, 400))
+        let single = try #require(settled(3) { $0.variant.frames = .one(2) })
+        #expect((single.timing, single.bytes) == (nil, 400))
     }
 
-    @Test func `the frames of an animation share what it is scaled down to`() throws {
-        let (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
-        world.get(client, id: 1, "a") { ($0.variant.frames, $0.variant.scaleDown) = (.all, true) }
-        world.settle(frames: 4)
+    /// The image that a request gets of an animation.
+    private func settled(_ id: Int, frames: Int = 3, _ change: (inout GetOptions) -> Void) -> ImageReply? {
+        world.get(client, id: id, "a", change)
+        world.settle(frames: frames)
+        return world.image(client, id)
+    }
+
+    @Test mutating func `the frames of an animation share what it is scaled down to`() throws {
+        (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
+        let all = try #require(settled(1, frames: 4) { ($0.variant.frames, $0.variant.scaleDown) = (.all, true) })
         // 400 bytes for 4 frames allow 25 pixels per frame.
-        #expect((world.image(client, 1)?.width, world.image(client, 1)?.bytes) == (5, 400))
-        world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
-        world.settle(frames: 4)
-        #expect(world.image(client, 2)?.width == 10)
+        #expect((all.width, all.bytes) == (5, 400))
+        #expect(settled(2, frames: 4) { $0.variant.scaleDown = true }?.width == 10)
     }
 
     @Test func `an image that fails in later frames is still served as one frame`() throws {
         for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
-            let world = StrictWorld.ready()
-            let (client, other) = (world.connect(), world.connect(uid: 7))
+            let (world, client) = StrictWorld.ready().connected()
             world.get(client, id: 1, "a")
             world.settle(frames: 3)
             world.get(client, id: 2, "a") { $0.variant.frames = .all }
             world.failDecode(try #require(world.decodes.keys.first), code)
             #expect(world.error(client, 2) == code && world.fetches.isEmpty)
-            #expect(world.getImage(other, id: 1, "a")?.source == .memory)
-            world.get(other, id: 2, "a") { $0.variant.width = 5 }
+            #expect(world.getImage(world.stranger, id: 1, "a")?.source == .memory)
+            world.get(world.stranger, id: 2, "a") { $0.variant.width = 5 }
             #expect(world.decodes.count == 1)
         }
     }
@@ -126,9 +123,7 @@ struct RepresentationTests {
         let flight = try #require(world.state.disk[job])
         let size = try #require(PixelGeometry(width: 5, height: 5))
         let key = try #require(flight.keys.last)
-        let record = OriginalRecord(
-            key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
-            response: world.response())
+        let record = world.original(1, key: key.word, url: key.url.text)
         let raster = RasterRecord(
             original: record.digest, form: flight.rasterWord ?? "",
             header: ImageHeader(format: .png, geometry: size), geometry: size, bytes: 1)
@@ -141,28 +136,25 @@ struct RepresentationTests {
     @Test func `pixels without alpha take their own size in memory, in admission and on disk`() throws {
         let (world, client) = StrictWorld.withDisk().connected()
         for (id, format) in [(1, PixelFormat.rgb8), (2, .gray8)] {
-            world.get(client, id: id, "a\(id)") { ($0.variant.pixelFormat, $0.variant.width) = (format, 7) }
-            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-            try world.finishFetch(content: id)
-            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-            let job = try #require(world.decodes.keys.first)
+            try world.download(client, id: id, "a\(id)", content: id) {
+                ($0.variant.pixelFormat, $0.variant.width) = (format, 7)
+            }
+            world.answerDisk()
             let before = world.state.report[.memoryBytes]
-            world.readHeader(job, width: 70, height: 30)
-            #expect(world.state.report[.reservedBytes] == 7 * 3 * format.bytesPerPixel)
+            let job = try world.readHeader(width: 70, height: 30)
+            let stride = 7 * format.bytesPerPixel
+            #expect(world.state.report[.reservedBytes] == stride * 3)
             world.finishDecode(job)
             let image = try #require(world.image(client, id))
-            #expect(image.bytes == 7 * 3 * format.bytesPerPixel)
-            let stride = 7 * format.bytesPerPixel
+            #expect(image.bytes == stride * 3)
             #expect(image.pixels == ImageReply.Pixels(stride: stride, pixelFormat: format, alpha: .opaque))
             #expect(world.state.report[.memoryBytes] == before + image.bytes)
         }
         // Another background is another image, and the default one is not.
-        world.get(client, id: 3, "a1") { ($0.variant.pixelFormat, $0.variant.width) = (.rgb8, 7) }
-        #expect(world.image(client, 3)?.source == .memory)
-        world.get(client, id: 4, "a1") {
-            ($0.variant.pixelFormat, $0.variant.width) = (.rgb8, 7)
-            $0.variant.background = Color(red: 0, green: 0, blue: 0)
-        }
+        let plain = with(GetOptions().variant) { ($0.pixelFormat, $0.width) = (.rgb8, 7) }
+        #expect(world.getImage(client, id: 3, "a1") { $0.variant = plain }?.source == .memory)
+        let black = with(plain) { $0.background = Color(red: 0, green: 0, blue: 0) }
+        world.get(client, id: 4, "a1") { $0.variant = black }
         #expect(world.answers[client]?[4] == nil)
         // A raster of another format's length is not taken.
         let size = try #require(PixelGeometry(width: 5, height: 5))
@@ -185,10 +177,8 @@ struct RepresentationTests {
 
     @Test func `the placeholder is made once, and goes with every answer`() throws {
         try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
-        let describing = try #require(world.decodes.values.first)
-        #expect(!describing.order.wantsPlaceholder)
-        world.readHeader(try #require(world.decodes.keys.first))
-        #expect(world.image(client, 1)?.placeholder == nil)
+        #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [false])
+        #expect(try world.decoded(client, 1)?.placeholder == nil)
         // A later frame has no placeholder.
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [true])
@@ -206,11 +196,10 @@ struct RepresentationTests {
 
     @Test func `images whose profile could not be used are counted`() throws {
         try world.download(client, id: 1, "a", content: 1)
-        let (job, decode) = try #require(world.decodes.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
+        let decode = try #require(world.decodes[job])
         world.decodes[job] = nil
-        var result = DecodeResult(bytes: 400)
-        result.ignoredProfile = true
+        let result = with(DecodeResult(bytes: 400)) { $0.ignoredProfile = true }
         world.happen(.decodeFinished(decode.worker, job, result))
         #expect(world.state.report[.ignoredProfiles] == 1)
     }
@@ -227,8 +216,17 @@ struct HeaderTests {
 
     /// Requests a description whose image is downloaded.
     private func describe(_ id: Int = 1, _ metadata: MetadataKinds = []) throws {
-        get(id) { ($0.delivery, $0.metadata) = (.header, metadata) }
-        world.finishFetch(try fetch, content: 1)
+        try download(id) { ($0.delivery, $0.metadata) = (.header, metadata) }
+    }
+
+    private func download(_ id: Int, _ change: (inout GetOptions) -> Void) throws {
+        try world.download(client, id: id, "a", content: 1, change)
+    }
+
+    /// Requests a description, whose transfer has received 60,000 bytes then.
+    private func receiveHeader() throws {
+        get(1) { $0.delivery = .header }
+        try receive(60_000, of: 1_000_000)
     }
 
     private func receive(_ bytes: Int, of total: Int) throws { world.receive(try fetch, bytes, of: total, after: 10) }
@@ -257,38 +255,30 @@ struct HeaderTests {
 
     @Test(arguments: [GetOptions.Delivery.header, .fd])
     func `a description, or pixels with metadata, without facts is refused`(delivery: GetOptions.Delivery) throws {
-        get(1) { ($0.delivery, $0.metadata) = (delivery, delivery == .fd ? [.exif] : []) }
-        world.finishFetch(try fetch, content: 1)
-        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
-        world.readHeader(job, lengths: nil)
-        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+        try download(1) { ($0.delivery, $0.metadata) = (delivery, delivery == .fd ? [.exif] : []) }
+        try world.expectKilled { .headerRead($0, $1, decodePlan()) }
+        #expect(world.answers[client]?[1] == nil)
     }
 
     @Test func `a worker that fills more than the blocks is killed`() throws {
         try describe(1, [.exif])
-        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
-        world.readHeader(job)
-        world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 21)))
-        #expect(world.workers[worker]?.state == .dying)
+        world.readHeader(try decode)
+        try world.expectKilled { .decodeFinished($0, $1, DecodeResult(bytes: 21)) }
     }
 
     // MARK: Downloads that end early
 
     @Test func `a download ends after the header, and a later one continues it`() throws {
-        get(1) { $0.delivery = .header }
         let events = world.connect()
         world.happen(.messageReceived(events, .subscribe(id: 1, events: [.finished])))
-        try receive(60_000, of: 1_000_000)
+        try receiveHeader()
         let part = try decode
         #expect(world.decodes[part]?.order.partialBytes == 60_000)
         world.readHeader(part, width: 30)
         let image = try #require(world.image(client, 1))
         #expect(image.width == 30 && image.description?.length == 1_000_000 && image.source == .network)
-        let told = (world.news[events] ?? []) + (world.answers[events].map { Array($0.values.joined()) } ?? [])
-        #expect(
-            told.contains {
-                if case .event(_, let event) = $0 { event.name == .finished && event.partial } else { false }
-            })
+        let told = (world.news[events] ?? []).compactMap { if case .event(_, let event) = $0 { event } else { nil } }
+        #expect(told.contains { $0.name == .finished && $0.partial })
         world.endStopping(try #require(world.stopping.keys.first), received: 70_000)
         get(2) { _ in }
         #expect(world.fetches[try fetch]?.order.resumption?.offset == 70_000)
@@ -305,8 +295,7 @@ struct HeaderTests {
     }
 
     @Test func `a header that others have joined meanwhile is sent, and the download goes on`() throws {
-        get(1) { $0.delivery = .header }
-        try receive(60_000, of: 1_000_000)
+        try receiveHeader()
         get(2) { _ in }
         world.readHeader(try decode)
         #expect(world.image(client, 1) != nil && world.stopping.isEmpty)
@@ -315,14 +304,9 @@ struct HeaderTests {
     }
 
     @Test func `a worker that describes another format's beginning is killed`() throws {
-        get(1) { $0.delivery = .header }
-        try receive(60_000, of: 1_000_000)
-        let (part, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
-        var header = ImageHeader(format: .png, geometry: PixelGeometry(width: 3, height: 3)!)
-        header.facts = ImageFacts()
-        world.decodes[part] = nil
-        world.happen(.headerRead(worker, part, DecodePlan(header: header, result: header.geometry, workingBytes: 0)))
-        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+        try receiveHeader()
+        try world.expectKilled { .headerRead($0, $1, with(decodePlan()) { $0.header.facts = ImageFacts() }) }
+        #expect(world.answers[client]?[1] == nil)
     }
 
     // MARK: Metadata
@@ -342,8 +326,7 @@ struct HeaderTests {
 
     @Test(arguments: [GetOptions.Delivery.fd, .inline, .none])
     func `the blocks follow the pixels`(delivery: GetOptions.Delivery) throws {
-        get(1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
-        world.finishFetch(try fetch, content: 1)
+        try download(1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
         try world.decode()
         for id in 1...2 {
             let image = try #require(world.image(client, id))
@@ -363,9 +346,14 @@ struct HeaderTests {
         get(id) { ($0.embedded, $0.variant.width) = (embedded, 5) }
     }
 
-    @Test func `a preview has a key of its own`() throws {
-        small(1)
+    /// Requests a small image, which is downloaded.
+    private func downloadSmall(embedded: GetOptions.Embedded = .fast) throws {
+        small(1, embedded: embedded)
         world.finishFetch(try fetch, content: 1)
+    }
+
+    @Test func `a preview has a key of its own`() throws {
+        try downloadSmall()
         #expect(world.decodes[try decode]?.order.transform.prefersPreview == true)
         #expect(try world.decoded(client, 1, isPreview: true)?.embedded == true)
         small(2)
@@ -378,31 +366,30 @@ struct HeaderTests {
     }
 
     @Test func `without a preview, the result is that of others`() throws {
-        small(1)
-        world.finishFetch(try fetch, content: 1)
+        try downloadSmall()
         #expect(try world.decoded(client, 1)?.embedded == false)
         small(2, embedded: .off)
         #expect(world.image(client, 2)?.source == .memory && world.decodes.isEmpty)
     }
 
     @Test func `a preview that was not asked for is refused`() throws {
-        small(1, embedded: .off)
-        world.finishFetch(try fetch, content: 1)
-        let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
-        world.readHeader(job)
-        var result = DecodeResult(bytes: 4 * 5 * 5)
-        result.isPreview = true
-        world.happen(.decodeFinished(worker, job, result))
-        #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
+        try downloadSmall(embedded: .off)
+        world.readHeader(try decode)
+        let preview = with(DecodeResult(bytes: 4 * 5 * 5)) { $0.isPreview = true }
+        try world.expectKilled { .decodeFinished($0, $1, preview) }
+        #expect(world.answers[client]?[1] == nil)
     }
 }
 
 /// Variants that the configuration names.
 struct PresetTests {
-    private static func variant(_ width: Int) -> GetOptions.Variant {
-        var variant = GetOptions.Variant()
-        variant.width = width
-        return variant
+    private static func variant(_ width: Int) -> GetOptions.Variant { with(GetOptions.Variant()) { $0.width = width } }
+
+    /// Requests the image "a" as a preset, and returns it.
+    private func load(_ id: Int, _ preset: String) -> ImageReply? {
+        world.get(client, id: id, "a") { $0.preset = preset }
+        world.settle()
+        return world.image(client, id)
     }
 
     private var (world, client) = Self.world().connected()
@@ -415,42 +402,32 @@ struct PresetTests {
     }
 
     @Test func `a preset shares its result with equal presets and equal requests`() throws {
-        world.get(client, id: 1, "a") { $0.preset = "small" }
-        world.settle()
-        let first = try #require(world.image(client, 1))
-        #expect(first.width == 5)
-        world.get(client, id: 2, "a") { $0.preset = "little" }
-        world.get(client, id: 3, "a") { $0.variant.width = 5 }
-        for id in 2...3 { #expect(world.image(client, id)?.buffer == first.buffer) }
-        world.get(client, id: 4, "a") { $0.preset = "large" }
-        world.settle()
-        #expect(world.image(client, 4)?.width == 9 && world.state.report[.decodes] == 2)
+        let first = try #require(load(1, "small"))
+        #expect(first.width == 5 && load(2, "little")?.buffer == first.buffer)
+        #expect(world.getImage(client, id: 3, "a") { $0.variant.width = 5 }?.buffer == first.buffer)
+        #expect(load(4, "large")?.width == 9 && world.state.report[.decodes] == 2)
     }
 
     @Test func `an unknown name is refused, and counts as a failure`() {
         #expect(world.getError(client, id: 1, "a") { $0.preset = "huge" } == .badRequest)
         #expect(world.fetches.isEmpty)
-        let file = FileID(number: 1)
-        world.getFile(client, id: 2, file) { $0.preset = "huge" }
+        world.getFile(client, id: 2, FileID(number: 1)) { $0.preset = "huge" }
         #expect(world.error(client, 2) == .badRequest && world.files.isEmpty)
         #expect(world.state.report[.failed] == 2)
     }
 
-    @Test func `with only-presets, other variants are for administrators`() throws {
-        let world = Self.world(presetsOnly: true)
-        let (client, admin) = (world.connect(uid: 1000), world.connect(uid: 1000, isAdmin: true))
+    @Test mutating func `with only-presets, other variants are for administrators`() throws {
+        (world, client) = Self.world(presetsOnly: true).connected()
         #expect(world.getError(client, id: 1, "a") == .forbidden)
         #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
         for id in 1...4 {
-            world.get(admin, id: id, "a")
+            world.get(world.admin, id: id, "a")
             world.settle()
-            #expect(world.image(admin, id)?.width == 10)
+            #expect(world.image(world.admin, id)?.width == 10)
         }
         // Nor by the text of the administrator's request.
         #expect(world.getError(client, id: 3, "a") == .forbidden)
-        world.get(client, id: 4, "a") { $0.preset = "small" }
-        world.settle()
-        #expect(world.image(client, 4)?.width == 5)
+        #expect(load(4, "small")?.width == 5)
 
         func refusal(of message: ClientMessage) -> ErrorCode? {
             world.happen(.messageReceived(client, message))
@@ -460,29 +437,18 @@ struct PresetTests {
         let url = try SourceURL("http://origin.test/a")
         #expect(refusal(of: .query(GetRequest(id: 5, url: url))) == .forbidden)
         #expect(refusal(of: .prefetch(PrefetchRequest(id: 6, urls: [url]))) == .forbidden)
-        var options = PrefetchRequest.defaultOptions
-        options.preset = "small"
+        let options = with(PrefetchRequest.defaultOptions) { $0.preset = "small" }
         #expect(refusal(of: .query(GetRequest(id: 7, url: url, options: options))) == nil)
         #expect(refusal(of: .prefetch(PrefetchRequest(id: 8, urls: [url], options: options))) == nil)
     }
 
     @Test func `a preset that has changed has another result, however often it was requested`() {
-        let admin = world.connect(isAdmin: true)
         world.greet(client)
-        for id in 1...4 {
-            world.get(client, id: id, "a") { $0.preset = "small" }
-            world.settle()
-            #expect(world.image(client, id)?.width == 5)
-        }
-        world.newLimits = world.state.limits
-        world.newLimits?.presets = ["small": Self.variant(7)]
-        world.happen(.messageReceived(admin, .reload(id: 1)))
-        world.readyAll()
-        #expect(!world.words.isEmpty)
-        #expect(world.words.values.allSatisfy { $0.expiry == 0 })
-        world.get(client, id: 5, "a") { $0.preset = "small" }
-        world.settle()
-        #expect(world.image(client, 5)?.width == 7)
+        for id in 1...4 { #expect(load(id, "small")?.width == 5) }
+        world.newLimits = with(world.state.limits) { $0.presets = ["small": Self.variant(7)] }
+        world.happen(.messageReceived(world.admin, .reload(id: 1)))
+        #expect(!world.readyAll().words.isEmpty && world.words.values.allSatisfy { $0.expiry == 0 })
+        #expect(load(5, "small")?.width == 7)
         #expect(world.getError(client, id: 6, "a") { $0.preset = "large" } == .badRequest)
     }
 }

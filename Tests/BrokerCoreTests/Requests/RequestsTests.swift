@@ -13,19 +13,10 @@ struct RequestsTests {
     private var requests = Requests()
 
     private mutating func waiter(_ change: (inout GetOptions) -> Void = { _ in }) throws -> Waiter {
-        var options = GetOptions()
-        change(&options)
-        let get = GetRequest(id: 1, url: try SourceURL("http://origin.test/a"), options: options)
+        let get = GetRequest(id: 1, url: try SourceURL("http://origin.test/a"), options: with(GetOptions(), change))
         let waiter = requests.makeWaiter(.get, get, key: OriginalKey(get, uid: 1), of: client, uid: 1, at: now)
         requests.register(waiter)
         return waiter
-    }
-
-    @Test mutating func `a request is taken out once`() throws {
-        let waiter = try waiter()
-        #expect(requests.gets == 1 && requests[waiter.id] != nil)
-        #expect(requests.unregister(waiter.id) == true)
-        #expect(!requests.unregister(waiter.id) && requests.isEmpty)
     }
 
     @Test mutating func `a waiter that joins a job is coalesced, until the job ends without a result`() throws {
@@ -38,34 +29,6 @@ struct RequestsTests {
         #expect(requests[id]?.stage == .deciding)
     }
 
-    @Test mutating func `a rejected original is never trusted again`() throws {
-        let id = try waiter().id
-        requests.serveOriginal(id, as: .confirmed, isInMemory: true)
-        #expect(requests[id]?.trust == .confirmed)
-        requests.rejectOriginal(of: id)
-        requests.lostOriginal(id)
-        #expect(requests[id]?.trust == .rejected && requests[id]?.isForced == true)
-    }
-
-    @Test mutating func `a confirmed original that was lost is unchecked`() throws {
-        let id = try waiter().id
-        requests.serveOriginal(id, as: .staleAllowed, isInMemory: false)
-        #expect(requests[id]?.trust == .staleAllowed && requests[id]?.hasQueriedDisk == false)
-        requests.lostOriginal(id)
-        #expect(requests[id]?.trust == .unchecked)
-    }
-
-    @Test mutating func `a preview that ends is not shown again`() throws {
-        let id = try waiter().id
-        requests.beginPreview(id)
-        requests.decideAnew(id)
-        #expect(requests[id]?.preview == .pending)
-        requests.beginPreview(id)
-        requests.endPreview(id)
-        requests.decideAnew(id)
-        #expect(requests[id]?.preview == .done)
-    }
-
     @Test mutating func `the first progress frame says that nothing was received`() throws {
         let id = try waiter { $0.progress = true }.id
         let first = requests.progress(10, of: 100, for: id)
@@ -73,19 +36,6 @@ struct RequestsTests {
         #expect(requests.progress(20, of: 100, for: id) == [.progress(id: 1, received: 20, expected: 100)])
         let silent = try waiter().id
         #expect(requests.progress(10, of: 100, for: silent).isEmpty)
-    }
-
-    @Test mutating func `a prefetch loads a bounded number of URLs concurrently`() throws {
-        let urls = try (0..<5).map { try SourceURL("http://origin.test/\($0)") }
-        let id = requests.begin(Prefetch(PrefetchRequest(id: 7, urls: urls), of: client, uid: 1))
-        var running: [WaiterID] = []
-        while let waiter = requests.beginNext(of: id, atMost: 2, at: now) { running.append(waiter.id) }
-        #expect(running.count == 2)
-        _ = requests.unregister(running[0])
-        #expect(requests.ended(running[0], of: id, hasFailed: true)?.failed == 1)
-        #expect(requests.ended(running[0], of: id, hasFailed: true) == nil)
-        #expect(requests.beginNext(of: id, atMost: 2, at: now) != nil)
-        #expect(requests.beginAdvancing(id) && !requests.beginAdvancing(id))
     }
 }
 
@@ -107,12 +57,18 @@ struct TermsTests {
 
     private var requested: [String] { world.fetches.values.map(\.order.url) }
 
+    /// Fails the first transfer, whose origin does not have the image.
+    private func failFirst() throws { world.failFetch(try #require(world.fetches.keys.first), status: 404) }
+
     // MARK: Age
 
+    private func load(_ cacheControl: String? = "max-age=1000") {
+        world.load(client, id: 1, "a", content: 1, response: { ($0.cacheControl, $0.etag) = (cacheControl, "\"one\"") })
+    }
+
     @Test func `a cached response of the maximum age is used, and an older one confirmed`() throws {
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1) { ($0.cacheControl, $0.etag) = ("max-age=1000", "\"one\"") }
-        #expect(world.getImage(client, id: 2, "a", after: 10_900) { $0.maxAgeSeconds = 10 }?.source == .memory)
+        load()
+        #expect(world.after(10_900).getImage(client, id: 2, "a") { $0.maxAgeSeconds = 10 }?.source == .memory)
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 9 }
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
@@ -123,10 +79,8 @@ struct TermsTests {
 
     /// A request with a maximum age wants no stale response (RFC 9111, section 5.2.1.1).
     @Test func `a stale response is no answer, however young`() throws {
-        let policy = "max-age=1, stale-while-revalidate=1000, stale-if-error=1000"
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1) { $0.cacheControl = policy }
-        world.get(client, id: 2, "a", after: 5_000) { $0.maxAgeSeconds = 100 }
+        load("max-age=1, stale-while-revalidate=1000, stale-if-error=1000")
+        world.after(5_000).get(client, id: 2, "a") { $0.maxAgeSeconds = 100 }
         #expect(world.answers[client]?[2] == nil)
         // After a failure it is, unless it is too old.
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 2 }
@@ -135,12 +89,10 @@ struct TermsTests {
     }
 
     @Test func `the other cache modes have a maximum age, too`() throws {
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1) { $0.cacheControl = "max-age=1" }
-        world.get(client, id: 2, "a", after: 5_000) { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 5) }
+        load("max-age=1")
+        world.after(5_000).get(client, id: 2, "a") { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 5) }
         #expect(world.image(client, 2)?.stale == true)
-        world.get(client, id: 3, "a") { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 4) }
-        #expect(world.error(client, 3) == .notCached)
+        #expect(world.getError(client, id: 3, "a") { ($0.cache, $0.maxAgeSeconds) = (.onlyIfCached, 4) } == .notCached)
         world.get(client, id: 4, "a") { ($0.cache, $0.maxAgeSeconds) = (.forceCache, 5) }
         #expect(world.image(client, 4)?.source == .memory)
         world.get(client, id: 5, "a") { ($0.cache, $0.maxAgeSeconds) = (.forceCache, 4) }
@@ -149,24 +101,22 @@ struct TermsTests {
 
     /// The text of a request is remembered with its answer, which ends with the age.
     @Test func `a repeated request ends with the age`() throws {
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1) { $0.cacheControl = "max-age=1000" }
+        load()
         for id in 2...6 { world.get(client, id: id, "a") { $0.maxAgeSeconds = 10 } }
         let shortcuts = world.shortcuts
         #expect(shortcuts > 0)
-        world.get(client, id: 7, "a", after: 9_000) { $0.maxAgeSeconds = 10 }
+        world.after(9_000).get(client, id: 7, "a") { $0.maxAgeSeconds = 10 }
         #expect(world.shortcuts == shortcuts + 1)
-        world.get(client, id: 8, "a", after: 2_500) { $0.maxAgeSeconds = 10 }
+        world.after(2_500).get(client, id: 8, "a") { $0.maxAgeSeconds = 10 }
         #expect(world.answers[client]?[8] == nil && world.fetches.count == 1)
     }
 
     @Test func `an image within an age has no slot`() throws {
         world.greet(client)
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1)
+        load()
         #expect(world.getImage(client, id: 2, "a")?.slot != nil)
-        world.get(client, id: 3, "a") { $0.maxAgeSeconds = 1000 }
-        #expect(world.image(client, 3) != nil && world.image(client, 3)?.slot == nil)
+        let image = try #require(world.getImage(client, id: 3, "a") { $0.maxAgeSeconds = 1000 })
+        #expect(image.slot == nil)
     }
 
     // MARK: Retries
@@ -204,15 +154,14 @@ struct TermsTests {
     @Test func `alternatives are loaded in order, and the reply names the one that answered`() throws {
         let alternatives = [try url("b"), try url("c", of: "other.test"), try url("d")]
         world.get(client, id: 1, "a") { ($0.alternatives, $0.retries) = (alternatives, 0) }
-        world.failFetch(try #require(world.fetches.keys.first), status: 404)
+        try failFirst()
         #expect(requested == [alternatives[0].text])
         world.failFetch(try #require(world.fetches.keys.first), .tooManyRedirects)
         #expect(requested == [alternatives[1].text])
-        try world.finishLoad(content: 1)
-        #expect(world.image(client, 1)?.url == alternatives[1].text && world.state.requests.isEmpty)
+        #expect(try world.loaded(client, 1, content: 1)?.url == alternatives[1].text && world.state.requests.isEmpty)
         // The first one has failed recently, the next is in memory.
-        world.get(client, id: 2, "a") { $0.alternatives = [alternatives[1]] }
-        #expect(world.image(client, 2)?.url == alternatives[1].text && world.image(client, 2)?.source == .memory)
+        let image = world.getImage(client, id: 2, "a") { $0.alternatives = [alternatives[1]] }
+        #expect(image?.url == alternatives[1].text && image?.source == .memory)
     }
 
     @Test func `bytes that are no image have alternatives, too`() throws {
@@ -220,27 +169,22 @@ struct TermsTests {
         try world.download(client, id: 1, "a", content: 1) { $0.alternatives = [other] }
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(requested == [other.text])
-        try world.finishLoad(content: 2)
-        #expect(world.image(client, 1)?.url == other.text)
+        #expect(try world.loaded(client, 1, content: 2)?.url == other.text)
     }
 
     /// Each fails once, and then the request has failed.
     @Test func `alternatives that all fail end the request with the last error`() throws {
-        world.get(client, id: 1, "0") { options in
-            options.alternatives = (1...4).compactMap { try? SourceURL("http://origin.test/\($0)") }
-            options.retries = 0
-        }
+        let alternatives = try (0...4).map { try url("\($0)") }
+        world.get(client, id: 1, "0") { ($0.alternatives, $0.retries) = (Array(alternatives.dropFirst()), 0) }
         for number in 0...4 {
-            #expect(requested == [try url("\(number)").text])
+            #expect(requested == [alternatives[number].text])
             world.failFetch(try #require(world.fetches.keys.first), number == 4 ? .tlsFailed : .tooManyRedirects)
         }
         #expect(world.error(client, 1) == .tlsFailed)
         #expect(world.fetches.isEmpty && world.state.requests.isEmpty)
         // The same URL as its own alternative ends as well.
-        world.get(client, id: 2, "0") { options in
-            options.alternatives = (0..<4).compactMap { _ in try? SourceURL("http://origin.test/0") }
-        }
-        #expect(world.error(client, 2) == .recentlyFailed)
+        let same = Array(repeating: alternatives[0], count: 4)
+        #expect(world.getError(client, id: 2, "0") { $0.alternatives = same } == .recentlyFailed)
     }
 
     @Test func `errors of the client have no alternative`() throws {
@@ -275,18 +219,16 @@ struct TermsTests {
     @Test func `another user's failures and images are not shared`() throws {
         let other = try url("b")
         world.get(client, id: 1, "a") { ($0.alternatives, $0.retries, $0.cookies) = ([other], 0, true) }
-        world.failFetch(try #require(world.fetches.keys.first), status: 404)
-        try world.finishLoad(content: 1)
-        #expect(world.image(client, 1)?.url == other.text)
-        let stranger = world.connect(uid: 2000)
-        #expect(world.getError(stranger, id: 1, "b") { $0.cache = .onlyIfCached } == .notCached)
+        try failFirst()
+        #expect(try world.loaded(client, 1, content: 1)?.url == other.text)
+        #expect(world.getError(world.stranger, id: 1, "b") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test func `alternatives count among the weight of requests`() throws {
         let long = try url(String(repeating: "a", count: 5000))
         world.get(client, id: 1, "a") { $0.alternatives = [long, long] }
         #expect(world.state.pendingWeight(of: client) == 10)
-        world.failFetch(try #require(world.fetches.keys.first), status: 404)
+        try failFirst()
         #expect(world.state.pendingWeight(of: client) == 10)
         try world.finishLoad(content: 1)
         #expect(world.state.pendingWeight(of: client) == 0)
@@ -304,6 +246,12 @@ struct UpdateTests {
     }
 
     private var requested: String? { world.fetches.values.first.map { String($0.order.url.suffix(1)) } }
+
+    /// Requests an image, which is to go on without its client.
+    private func getDetached(_ id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }) {
+        world.get(client, id: id, path, change)
+        update(id, 100 + id, detach: true)
+    }
 
     @Test func `priorities change among waiting downloads`() throws {
         for id in 1...4 { world.get(client, id: id, "\(id)") }
@@ -332,8 +280,7 @@ struct UpdateTests {
     }
 
     @Test func `unknown and finished requests are no error`() throws {
-        world.get(client, id: 1, "a")
-        try world.finishLoad(content: 1)
+        world.load(client, id: 1, "a", content: 1)
         update(1, 2, priority: .high)
         update(77, 3, detach: true)
         #expect(world.answer(client, 2) == .ok(id: 2) && world.answer(client, 3) == .ok(id: 3))
@@ -344,12 +291,9 @@ struct UpdateTests {
     }
 
     @Test mutating func `a detached request is answered, and goes on without its client`() throws {
-        world.get(client, id: 1, "a")
-        world.get(client, id: 2, "b")
-        update(1, 10, detach: true)
-        update(2, 11, detach: true)
-        try world.finishLoad(content: 1)
-        #expect(world.image(client, 1) != nil)
+        getDetached(1, "a")
+        getDetached(2, "b")
+        #expect(try world.loaded(client, 1, content: 1) != nil)
         world.disconnect(client)
         #expect(requested == "b")
         try world.finishLoad(content: 2)
@@ -360,8 +304,7 @@ struct UpdateTests {
     }
 
     @Test func `a cancelled detached request ends for its client alone`() throws {
-        world.get(client, id: 1, "a") { $0.priority = .high }
-        update(1, 10, detach: true)
+        getDetached(1, "a") { $0.priority = .high }
         world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
         #expect(world.error(client, 1) == .cancelled)
         #expect(world.state.pendingWeight(of: client) == 0 && requested == "a")
@@ -374,15 +317,13 @@ struct UpdateTests {
     }
 
     @Test mutating func `an administrator and the total time end detached requests`() throws {
-        let admin = world.connect(isAdmin: true)
         for path in ["a", "b"] {
             client = world.connect()
-            world.get(client, id: 1, path) { $0.totalTimeoutMs = 1000 }
-            update(1, 2, detach: true)
+            getDetached(1, path) { $0.totalTimeoutMs = 1000 }
             world.disconnect(client)
             #expect(world.state.requests.count == 1)
             if path == "a" {
-                world.happen(.messageReceived(admin, .cancelAll(id: 1)))
+                world.happen(.messageReceived(world.admin, .cancelAll(id: 1)))
             } else {
                 world.happen(.timePassed, after: 1001)
             }
@@ -394,23 +335,18 @@ struct UpdateTests {
     @Test mutating func `detached requests of a user are limited`() throws {
         for round in 0..<10 {
             client = world.connect()
-            for id in 1...20 {
-                world.get(client, id: id, "\(round)-\(id)")
-                update(id, 100 + id, detach: true)
-            }
+            for id in 1...20 { getDetached(id, "\(round)-\(id)") }
             world.disconnect(client)
         }
         #expect(world.state.requests.count == 64)
         client = world.connect(uid: 2000)
-        world.get(client, id: 1, "z")
-        update(1, 2, detach: true)
+        getDetached(1, "z")
         world.disconnect(client)
         #expect(world.state.requests.count == 65)
     }
 
     @Test func `prefetches change, too`() throws {
-        let urls = try (1...20).map { try SourceURL("http://origin.test/\($0)") }
-        world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
+        try world.prefetch(client, id: 1, 1...20)
         update(1, 2, priority: .high, detach: true)
         world.get(client, id: 3, "x")
         try world.finishLoad(content: 1)
@@ -421,18 +357,15 @@ struct UpdateTests {
     }
 
     @Test func `the next process keeps the changes`() throws {
-        world.get(client, id: 1, "a") {
-            $0.maxAgeSeconds = 7
-            $0.alternatives = (try? [SourceURL("http://origin.test/b"), SourceURL("http://origin.test/c")]) ?? []
-        }
+        let urls = try ["b", "c"].map { try SourceURL("http://origin.test/\($0)") }
+        world.get(client, id: 1, "a") { ($0.maxAgeSeconds, $0.alternatives) = (7, urls) }
         update(1, 2, priority: .high, detach: true)
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         let kept = world.state.kept(client, descriptor: 5)
         #expect(kept.detached == [1])
-        var expected = GetRequest(id: 1, url: try SourceURL("http://origin.test/b"))
-        expected.options.priority = .high
-        expected.options.maxAgeSeconds = 7
-        expected.options.alternatives = [try SourceURL("http://origin.test/c")]
+        let expected = with(GetRequest(id: 1, url: urls[0])) {
+            ($0.options.priority, $0.options.maxAgeSeconds, $0.options.alternatives) = (.high, 7, [urls[1]])
+        }
         #expect(kept.input == (try ClientMessage.get(expected).encoded()))
         // The request is detached before it comes.
         let next = world.connect()
@@ -449,15 +382,28 @@ struct RaceTests {
 
     private func quietDisk() { for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) } }
 
-    private func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
-        try world.download(client, id: id, path, content: 1, response: change)
-        try world.decode()
+    /// Loads the image "a", which is not saved on disk.
+    private func load(_ change: (inout ResponseRecord) -> Void = { _ in }) {
+        world.load(client, id: 1, "a", content: 1, response: change)
         quietDisk()
     }
 
+    /// Begins the transfer of the image "a", which is not on disk.
+    private func begin() throws -> JobID {
+        world.get(client, id: 1, "a")
+        quietDisk()
+        return try #require(world.fetches.keys.first)
+    }
+
+    /// Whether a user's request finds the image "a" neither in memory nor on disk.
+    private func isMissing(for client: ClientID, id: Int) -> Bool {
+        world.get(client, id: id, "a") { $0.cache = .onlyIfCached }
+        quietDisk()
+        return world.error(client, id) == .notCached
+    }
+
     @Test func `a shutdown does not wait for the rest of a prefetch`() throws {
-        let urls = try (0..<100).map { try SourceURL("http://origin.test/\($0)") }
-        world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
+        try world.prefetch(client, id: 1, 1...100)
         quietDisk()
         world.happen(.shutdownRequested)
         #expect(world.after(5_000).state.requests.isEmpty)
@@ -483,24 +429,18 @@ struct RaceTests {
     }
 
     @Test func `a confirmation that makes an image private takes it from the others`() throws {
-        try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=1", "\"one\"") }
-        world.get(client, id: 2, "a", after: 2_000)
-        world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "private, max-age=1000" }
+        load { ($0.cacheControl, $0.etag) = ("max-age=1", "\"one\"") }
+        try world.after(2_000).confirm(client, id: 2, "a", response: { $0.cacheControl = "private, max-age=1000" })
         // The response is private now, so it is downloaded again for this user.
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == nil)
         world.finishFetch(job, content: 1) { $0.cacheControl = "private, max-age=1000" }
-        #expect(try world.decoded(client, 2) != nil)
-        let other = world.connect(uid: 2000)
-        world.get(other, id: 1, "a") { $0.cache = .onlyIfCached }
-        quietDisk()
-        #expect(world.error(other, 1) == .notCached)
+        #expect(try world.decoded(client, 2) != nil && isMissing(for: world.stranger, id: 1))
     }
 
     @Test func `a confirmation of another version is rejected`() throws {
-        try load(1, "a") { ($0.cacheControl, $0.etag) = ("no-cache", "\"one\"") }
-        world.get(client, id: 2, "a")
-        world.confirm(try #require(world.fetches.keys.first)) { $0.etag = "\"two\"" }
+        load { ($0.cacheControl, $0.etag) = ("no-cache", "\"one\"") }
+        try world.confirm(client, id: 2, "a", response: { $0.etag = "\"two\"" })
         #expect(world.fetches.values.first?.order.conditions == nil)
         #expect(world.answers[client]?[2] == nil)
     }
@@ -523,15 +463,14 @@ struct RaceTests {
     }
 
     @Test func `the stale original is served for a silent origin, where that is allowed`() throws {
-        try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=1000" }
-        world.get(client, id: 2, "a", after: 2_000) { $0.timeoutMs = 100 }
+        load { $0.cacheControl = "max-age=1, stale-if-error=1000" }
+        world.after(2_000).get(client, id: 2, "a") { $0.timeoutMs = 100 }
         #expect(world.after(101).image(client, 2)?.stale == true)
     }
 
     @Test func `a failed reload does not prevent the use of the cached bytes`() throws {
-        try load(1, "a")
-        world.get(client, id: 2, "a") { $0.cache = .reload }
-        world.failFetch(try #require(world.fetches.keys.first), status: 403)
+        load()
+        try world.refuse(client, id: 2, "a", status: 403) { $0.cache = .reload }
         #expect(world.error(client, 2) == .httpStatus)
         world.get(client, id: 3, "a") { $0.variant.pixelFormat = .bgra8 }
         quietDisk()
@@ -539,18 +478,14 @@ struct RaceTests {
     }
 
     @Test func `an original that is gone at a reload is removed from the cache`() throws {
-        try load(1, "a")
-        world.get(client, id: 2, "a") { $0.cache = .reload }
-        world.failFetch(try #require(world.fetches.keys.first), status: 410)
-        world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
-        quietDisk()
-        #expect(world.error(client, 3) == .notCached)
+        load()
+        try world.refuse(client, id: 2, "a", status: 410) { $0.cache = .reload }
+        #expect(isMissing(for: client, id: 3))
     }
 
     @Test func `an old version is not served after a newer one was loaded`() throws {
-        try load(1, "a")
-        try world.download(client, id: 2, "a", content: 2) { ($0.cache, $0.storage) = (.reload, .disk) }
-        try world.decode()
+        load()
+        world.load(client, id: 2, "a", content: 2) { ($0.cache, $0.storage) = (.reload, .disk) }
         quietDisk()
         world.get(client, id: 3, "a")
         #expect(world.answers[client]?[3] == nil)
@@ -559,9 +494,7 @@ struct RaceTests {
     }
 
     @Test func `the end of one version is not appended to the beginning of another`() throws {
-        world.get(client, id: 1, "a")
-        quietDisk()
-        let job = try #require(world.fetches.keys.first)
+        let job = try begin()
         world.respond(job, validator: "\"one\"", total: 3000)
         world.cutFetch(job, received: 1000)
         #expect(world.fetches[job]?.order.resumption?.validator == "\"one\"")
@@ -577,9 +510,7 @@ struct RaceTests {
     }
 
     @Test func `a body whose continuation died before a header is discarded`() throws {
-        world.get(client, id: 1, "a")
-        quietDisk()
-        let job = try #require(world.fetches.keys.first)
+        let job = try begin()
         world.respond(job, validator: "\"one\"", total: 3000)
         world.cutFetch(job, received: 1000)
         world.endWorker(try #require(world.fetches[job]?.worker), .ended(.signal(9)))
@@ -587,12 +518,9 @@ struct RaceTests {
     }
 
     @Test func `a worker that does not stop a transfer is killed`() throws {
-        world.get(client, id: 1, "a")
-        quietDisk()
-        let job = try #require(world.fetches.keys.first)
+        let job = try begin()
         let worker = try #require(world.fetches[job]?.worker)
-        world.respond(job)
-        world.progress(job, received: 100)
+        world.receive(job, 100)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.after(10_001).workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
@@ -602,7 +530,7 @@ struct RaceTests {
     @Test func `another user's remove does not affect a store in flight`() throws {
         try world.store(client, id: 1, "a", bytes: 1000)
         world.identify(try #require(world.identifying.keys.first), content: 1)
-        try world.remove(world.connect(uid: 2000), id: 1, "a")
+        try world.remove(world.stranger, id: 1, "a")
         quietDisk()
         try world.decode()
         #expect(world.lastReplies(to: client).contains(.ok(id: 1)))

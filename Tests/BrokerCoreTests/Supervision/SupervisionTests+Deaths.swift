@@ -90,19 +90,10 @@ extension SupervisionTests {
         #expect(world.forkServersRespawned == 1)
         world.readyAll()
         let idle = try world.worker(.fetch)
-        world.happen(.workerMeasured(idle, residentBytes: 0))
-        world.happen(.workerMeasured(idle, residentBytes: 90 << 20))
+        for size in [0, 90] { world.happen(.workerMeasured(idle, residentBytes: size << 20)) }
         #expect(world.workers[idle]?.state == .dying)
         world.endWorker(idle, .ended(.status(0)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
-    }
-
-    @Test func `an image that uses up its processor time is not tried again`() throws {
-        let (world, client, _, worker) = try decoding()
-        world.endWorker(worker, .ended(.signal(24)))
-        #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
-        try world.download(client, id: 2, "same-bytes", content: 1)
-        #expect(world.error(client, 2) == .decoderCrashed && world.decodes.isEmpty)
     }
 
     @Test func `processor time is measured when it may be used up, and again`() throws {
@@ -139,46 +130,32 @@ extension SupervisionTests {
     }
 
     @Test func `a decoder that breaks the protocol is killed, and its image tried once more`() throws {
-        typealias Lie = (StrictWorld, WorkerID, JobID) -> Void
-        let other = try #require(PixelGeometry(width: 9, height: 9))
-        let size = try #require(PixelGeometry(width: 10, height: 10))
-        let header = ImageHeader(format: .png, geometry: size)
-        let lies: [Lie] = [
-            { world, worker, _ in world.happen(.workerMisbehaved(worker, "nonsense")) },
-            { world, worker, _ in world.happen(.workerReady(worker, SandboxReport(seccomp: true, landlock: 7))) },
-            { world, worker, job in world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400))) },
-            { world, worker, _ in
-                world.happen(.decodeFinished(worker, JobID(number: 99), DecodeResult(bytes: 400)))
-            },
-            { world, worker, job in
-                world.readHeader(job)
-                world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 399)))
-            },
-            { world, worker, job in
-                world.readHeader(job)
-                var result = DecodeResult(bytes: 400)
-                result.timing = AnimationTiming(delaysMs: [100], loops: 0)
-                world.happen(.decodeFinished(worker, job, result))
-            },
-            { world, worker, _ in world.happen(.decodeFailed(worker, JobID(number: 99), WireError(.timeout, ""))) },
-            { world, worker, job in
-                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: other, workingBytes: 0)))
-            },
-            { world, worker, job in
-                world.readHeader(job)
-                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: size, workingBytes: 0)))
-            },
+        let result = DecodeResult(bytes: 400)
+        let timed = with(result) { $0.timing = AnimationTiming(delaysMs: [100], loops: 0) }
+        let small = with(decodePlan()) { $0.result = PixelGeometry(width: 9, height: 9)! }
+        let unknown = JobID(number: 99)
+        /// What it reports, after the header of its image or before that.
+        let lies: [(hasHeader: Bool, report: (WorkerID, JobID) -> Event)] = [
+            (false, { worker, _ in .workerMisbehaved(worker, "nonsense") }),
+            (false, { worker, _ in .workerReady(worker, SandboxReport(seccomp: true, landlock: 7)) }),
+            (false, { .decodeFinished($0, $1, result) }),
+            (false, { worker, _ in .decodeFinished(worker, unknown, result) }),
+            (true, { .decodeFinished($0, $1, DecodeResult(bytes: 399)) }),
+            (true, { .decodeFinished($0, $1, timed) }),
+            (false, { worker, _ in .decodeFailed(worker, unknown, WireError(.timeout, "")) }),
+            (false, { .identified($0, $1, digest: StrictWorld.digest(2)) }),
+            (false, { .headerRead($0, $1, small) }),
+            (true, { .headerRead($0, $1, decodePlan()) }),
         ]
         for lie in lies {
             let (world, client, job, worker) = try decoding()
-            lie(world, worker, job)
-            #expect(world.workers[worker]?.state == .dying)
+            if lie.hasHeader { world.readHeader(job) }
+            try world.expectKilled(lie.report)
             world.endWorker(worker, .ended(.signal(9)))
             #expect(world.state.report.workerDeaths == [.protocol: 1])
             // The fork server is respawned, so the next worker has another memory layout.
             #expect(world.forkServersRespawned == 1 && world.answers[client] == nil)
-            world.decode(job)
-            #expect(world.image(client, 1) != nil)
+            #expect(try world.decoded(client, 1) != nil)
         }
     }
 
@@ -216,14 +193,14 @@ extension SupervisionTests {
         var quarantine = Quarantine()
         #expect(quarantine.refusedDigests(build: "a", unixMs: 0) == [])
         quarantine.add(digest, build: "a", unixMs: 1000)
-        let prefix = String(digest.hexadecimal.prefix(EarlyDecode.prefixLength))
         let end = 1000 + Quarantine.firstMilliseconds
-        #expect(quarantine.refusedDigests(build: "a", unixMs: 1000) == [prefix])
-        #expect(quarantine.refusedDigests(build: "b", unixMs: 1000) == [])
-        #expect(quarantine.refusedDigests(build: "a", unixMs: end - 1) == [prefix])
-        #expect(quarantine.refusedDigests(build: "a", unixMs: end) == [])
-        // The clock is set back.
-        #expect(quarantine.refusedDigests(build: "a", unixMs: 1000) == [prefix])
+        // At last, the clock is set back.
+        for (build, now, isRefused) in [
+            ("a", 1000, true), ("b", 1000, false), ("a", end - 1, true), ("a", end, false), ("a", 1000, true),
+        ] {
+            let prefix = String(digest.hexadecimal.prefix(EarlyDecode.prefixLength))
+            #expect(quarantine.refusedDigests(build: build, unixMs: now) == (isRefused ? [prefix] : []))
+        }
         for number in 2...Quarantine.mostStated + 1 {
             #expect(quarantine.refusedDigests(build: "a", unixMs: 1000)?.count == number - 1)
             quarantine.add(try contentKey(number).digest, build: "a", unixMs: 1000)
@@ -242,8 +219,7 @@ extension SupervisionTests {
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.happen(.timePassed, after: 1000)
-        world.readyAll(build: "second")
-        #expect(world.load(client, id: 2, "same-bytes", content: 1) != nil)
+        #expect(world.readyAll(build: "second").load(client, id: 2, "same-bytes", content: 1) != nil)
     }
 
     @Test func `the quarantine outlives the broker, within its bound`() throws {
@@ -280,23 +256,20 @@ extension SupervisionTests {
         let records = try #require(world.quarantined)
         #expect((records.map(\.digest), records.map(\.build)) == ([StrictWorld.digest(1)], ["first"]))
 
-        let next = StrictWorld()
-        next.readyAll()
+        let (next, other) = StrictWorld.ready().connected()
         next.happen(.quarantineLoaded(records))
-        let other = next.connect()
         try next.download(other, id: 1, "a", content: 1)
         #expect(next.error(other, 1) == .decoderCrashed)
     }
 
     // MARK: Spares
 
-    private func decoders(_ world: StrictWorld) -> [WorkerID] {
-        world.workers.filter { $0.value.kind == .decode }.keys.sorted()
+    private func workers(_ kind: WorkerKind, of world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind == kind }.keys.sorted()
     }
 
-    private func fetchers(_ world: StrictWorld) -> [WorkerID] {
-        world.workers.filter { $0.value.kind == .fetch }.keys.sorted()
-    }
+    private func decoders(_ world: StrictWorld) -> [WorkerID] { workers(.decode, of: world) }
+    private var fetchers: [WorkerID] { workers(.fetch, of: world) }
 
     @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
         let (world, client, job, worker) = try decoding()
@@ -304,21 +277,17 @@ extension SupervisionTests {
         world.endWorker(worker, .ended(.signal(9)))
         let spare = try #require(world.decodes[job]?.worker)
         #expect(spare != worker && decoders(world) == [spare] && world.workers[spare]?.state == .ready)
-        world.happen(.timePassed, after: 9)
-        #expect(decoders(world) == [spare])
+        #expect(decoders(world.after(9)) == [spare])
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 1))
-        world.happen(.timePassed, after: 1)
-        #expect(decoders(world).count == 2)
-        world.decode(job)
-        #expect(world.image(client, 1) != nil)
+        #expect(decoders(world.after(1)).count == 2)
+        #expect(try world.decoded(client, 1) != nil)
     }
 
     @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
         for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
         #expect(decoders(world).count == 1)
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 10))
-        world.happen(.timePassed, after: 10)
-        #expect(decoders(world).count == 2)
+        #expect(decoders(world.after(10)).count == 2)
     }
 
     @Test func `a decoder found exiting gets no job, and the spare gets it at once`() throws {
@@ -330,20 +299,18 @@ extension SupervisionTests {
         world.endWorker(worker, .ended(.signal(11)))
         // The job had not begun, so the crash does not count against it.
         #expect(world.state.decoding[job]?.crashes == 0)
-        world.decode(job)
-        #expect(world.image(client, 1) != nil)
+        #expect(try world.decoded(client, 1) != nil)
     }
 
     @Test func `a download worker found exiting gets no download, and the spare gets it at once`() throws {
-        let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
+        let (first, spare) = (fetchers[0], fetchers[1])
         world.ending = [first, spare]
         world.get(client, id: 1, "a")
         #expect(world.fetches.isEmpty)
         world.ending = []
-        world.readyAll()
-        let (job, begun) = try #require(world.fetches.first)
+        let (job, begun) = try #require(world.readyAll().fetches.first)
         #expect(![first, spare].contains(begun.worker))
-        for worker in [first, spare] { world.endWorker(worker, .ended(.signal(11))) }
+        for worker in [first, spare] { world.endWorker(worker, Self.crash) }
         // Neither job had begun, so no crash is counted.
         #expect((world.state.downloads[job]?.crashes, world.state.downloads[job]?.attempts) == (0, 1))
         world.finishFetch(job, content: 1)
@@ -354,7 +321,7 @@ extension SupervisionTests {
         world.get(client, id: 1, "a")
         let (job, begun) = try #require(world.fetches.first)
         world.receive(job, 1500, of: 3000)
-        world.ending = Set(fetchers(world))
+        world.ending = Set(fetchers)
         world.endWorker(begun.worker, .ended(.signal(9)))
         #expect(world.fetches.isEmpty)
         world.ending = []
@@ -371,97 +338,91 @@ extension SupervisionTests {
         world.happen(.workerExiting(second, job))
         let third = try #require(decoders(world).last)
         #expect(decoders(world) == [first, second, third])
-        world.readyAll()
-        #expect(world.decodes[job]?.worker == third)
+        #expect(world.readyAll().decodes[job]?.worker == third)
         for worker in [first, second] { world.endWorker(worker, .ended(.signal(9))) }
-        world.happen(.timePassed, after: 10)
-        #expect(decoders(world).count == 2)
-        world.decode(job)
-        #expect(world.image(client, 1) != nil)
+        #expect(decoders(world.after(10)).count == 2)
+        #expect(try world.decoded(client, 1) != nil)
     }
 
     // MARK: Rest
 
+    private static let crash = WorkerExit.ended(.signal(11))
+
     /// The time after which idle download workers end.
     private static let idleTime = BrokerLimits().fetcherIdleMs
 
-    private func readyFetchers(_ world: StrictWorld) -> [WorkerID] {
-        fetchers(world).filter { world.workers[$0]?.state == .ready }
+    private var readyFetchers: [WorkerID] { fetchers.filter { world.workers[$0]?.state == .ready } }
+
+    /// Lets the time pass after which idle download workers end, less or more, and expects that so many are left.
+    private func expectFetchers(
+        _ count: Int, after milliseconds: Int = idleTime, at location: SourceLocation = #_sourceLocation
+    ) {
+        world.happen(.timePassed, after: milliseconds)
+        #expect(readyFetchers.count == count, sourceLocation: location)
     }
 
     @Test func `without downloads the download workers end, and the next download starts one at once`() throws {
-        let former = fetchers(world)
+        let former = fetchers
         world.happen(.timePassed, after: Self.idleTime - 1)
-        #expect(readyFetchers(world) == former)
-        world.happen(.timePassed, after: 1)
-        #expect(readyFetchers(world).isEmpty)
+        #expect(readyFetchers == former)
+        expectFetchers(0, after: 1)
         for worker in former { world.endWorker(worker, .ended(.status(0))) }
         // For clients they are there all the same, and none has died.
-        #expect(fetchers(world).isEmpty && world.state.report(for: 1000)[.fetchers] == 1)
+        #expect(fetchers.isEmpty && world.state.report(for: 1000)[.fetchers] == 1)
         #expect(world.state.supervision.restarts == 0)
         world.happen(.timePassed, after: 10 * Self.idleTime)
-        #expect(fetchers(world).isEmpty)
+        #expect(fetchers.isEmpty)
         // Its spare starts when it may have become ready.
         world.get(client, id: 1, "a")
-        #expect(fetchers(world).count == 1 && world.fetches.isEmpty)
+        #expect(fetchers.count == 1 && world.fetches.isEmpty)
         // At this moment, too, the broker counts as able to load.
         #expect(world.state.report(for: 1000)[.fetchers] == 1)
         world.happen(.timePassed, after: 10)
-        #expect(fetchers(world).count == 2)
+        #expect(fetchers.count == 2)
         world.readyAll()
         try world.finishFetch(content: 1)
         // They stay for as long again, and then for as long as there are downloads.
-        world.happen(.timePassed, after: Self.idleTime - 11)
-        #expect(readyFetchers(world).count == 2)
+        expectFetchers(2, after: Self.idleTime - 11)
         try world.download(client, id: 2, "b", content: 2)
-        world.happen(.timePassed, after: Self.idleTime - 1)
-        #expect(readyFetchers(world).count == 2)
-        world.happen(.timePassed, after: Self.idleTime)
-        #expect(readyFetchers(world).isEmpty)
+        expectFetchers(2, after: Self.idleTime - 1)
+        expectFetchers(0)
     }
 
     @Test func `download workers stay while a transfer lasts`() throws {
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
-        for _ in 0..<3 { world.happen(.timePassed, after: Self.idleTime) }
-        #expect(readyFetchers(world).count == 2)
+        for _ in 0..<3 { expectFetchers(2) }
         try world.finishFetch(content: 1)
         #expect(world.decodes.count == 1)
         // The time counts from the end of the transfer: its connection is still open.
-        world.happen(.timePassed, after: Self.idleTime)
-        #expect(readyFetchers(world).count == 2)
-        world.happen(.timePassed, after: Self.idleTime)
-        #expect(readyFetchers(world).isEmpty)
+        expectFetchers(2)
+        expectFetchers(0)
     }
 
     @Test func `download workers that rest start for what waited while loading was suspended`() throws {
-        let (world, client) = Self.world().connected(isAdmin: true)
         world.state.isSuspended = true
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
-        world.happen(.timePassed, after: 2 * Self.idleTime)
         // With a download in the queue they stay; without, they rest, and a suspended one does not wake them.
-        #expect(readyFetchers(world).count == 2)
+        expectFetchers(2, after: 2 * Self.idleTime)
         world.state.isSuspended = false
         world.happen(.timePassed)
         try world.finishFetch(content: 1)
         world.happen(.timePassed, after: Self.idleTime)
-        world.happen(.timePassed, after: Self.idleTime)
-        #expect(readyFetchers(world).isEmpty)
+        expectFetchers(0)
         world.state.isSuspended = true
         world.get(client, id: 2, "b")
-        for worker in fetchers(world) { world.endWorker(worker, .ended(.status(0))) }
-        #expect(fetchers(world).isEmpty)
+        for worker in fetchers { world.endWorker(worker, .ended(.status(0))) }
+        #expect(fetchers.isEmpty)
         world.state.isSuspended = false
         world.happen(.timePassed)
-        world.readyAll()
-        #expect(world.fetches.count == 1)
+        #expect(world.readyAll().fetches.count == 1)
     }
 
     @Test func `download workers that fail to start are tried again instead of resting`() throws {
         for _ in 0..<20 {
-            for worker in fetchers(world) { world.endWorker(worker, .ended(.signal(11))) }
+            for worker in fetchers { world.endWorker(worker, Self.crash) }
             world.happen(.timePassed, after: Self.idleTime / 4)
         }
-        #expect(!fetchers(world).isEmpty && world.state.report(for: 1000)[.fetchers] == 0)
+        #expect(!fetchers.isEmpty && world.state.report(for: 1000)[.fetchers] == 0)
     }
 
     // MARK: Attribution
@@ -473,8 +434,8 @@ extension SupervisionTests {
                 client, id: number, "\(number)", content: number, response: { $0.servedBy = server(number) })
             if world.answers[client]?[number] != nil { return 2 * (number - 1) }
             // The second attempt may be refused.
-            while let worker = world.decodes.values.first?.worker {
-                world.replaceWorker(worker, .ended(.signal(11)), after: 10)
+            while let dying = world.decodes.values.first?.worker {
+                world.replaceWorker(dying, Self.crash, after: 10)
             }
         }
         return 40
@@ -507,7 +468,6 @@ extension SupervisionTests {
             world.readyAll(after: 1000)
         }
         #expect(world.error(client, 3) == .transferFailed)
-        for (job, _) in world.decodes { world.decode(job) }
         while let job = world.decodes.keys.first { world.decode(job) }
         for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
     }
@@ -516,8 +476,7 @@ extension SupervisionTests {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
         #expect(world.fetches.count == 1)
-        world.readyAll(after: 1000)
-        let (alone, suspect) = try #require(world.fetches.first).self
+        let (alone, suspect) = try #require(world.readyAll(after: 1000).fetches.first).self
         for id in 4...6 { world.get(client, id: id, "\(id)") }
         #expect(world.fetches.count == 4)
         #expect(world.fetches.values.count { $0.worker == suspect.worker } == 1)
@@ -534,22 +493,18 @@ extension SupervisionTests {
         world.replaceWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
         // All eight are suspects; the first one's origin is silent.
         #expect(world.fetches.count == 1)
-        world.readyAll(after: 9_999)
-        #expect(world.fetches.count == 1)
+        #expect(world.readyAll(after: 9_999).fetches.count == 1)
         for count in 2...5 {
-            world.readyAll(after: count == 2 ? 1 : 10_000)
-            #expect(world.fetches.count == count)
+            #expect(world.readyAll(after: count == 2 ? 1 : 10_000).fetches.count == count)
             #expect(Set(world.fetches.values.map(\.worker)).count == count)
         }
         // At most four workers are replaced, because each is one more process.
-        world.readyAll(after: 20_000)
-        #expect(world.fetches.count == 5)
+        #expect(world.readyAll(after: 20_000).fetches.count == 5)
         // Other downloads go on.
         world.get(client, id: 9, "9")
         world.finishFetch(try #require(world.fetches.first { $0.value.order.url.hasSuffix("/9") }?.key), content: 9)
         #expect(world.decodes.count == 1)
         world.finishFetch(try #require(world.fetches.keys.min()), content: 1)
-        world.readyAll(after: 10_000)
-        #expect(world.fetches.count == 5)
+        #expect(world.readyAll(after: 10_000).fetches.count == 5)
     }
 }

@@ -36,18 +36,17 @@ struct ReportTablesTests {
 
     @Test func `an image counts as remade only if it was evicted lately, and once for each eviction`() {
         var recent = RecentEvictions()
-        recent.decoded(1)
-        #expect(recent.remade == 0)
+        func remade(afterDecoding hash: Int) -> Int {
+            recent.decoded(hash)
+            return recent.remade
+        }
+        #expect(remade(afterDecoding: 1) == 0)
         recent.evicted(1)
-        recent.decoded(1)
-        recent.decoded(1)
-        #expect(recent.remade == 1)
+        for _ in 0..<2 { #expect(remade(afterDecoding: 1) == 1) }
         recent.evicted(2)
         for hash in 10..<10 + RecentEvictions.capacity { recent.evicted(hash) }
-        recent.decoded(2)
-        #expect(recent.remade == 1)
-        recent.decoded(10)
-        #expect(recent.remade == 2)
+        #expect(remade(afterDecoding: 2) == 1)
+        #expect(remade(afterDecoding: 10) == 2)
     }
 
     @Test func `an image that is evicted again is remembered from then on`() {
@@ -107,10 +106,9 @@ struct ProgramTests {
             String(repeating: "x", count: 99),
         ]
         for _ in 0..<2000 {
-            let name = (0..<random.pick(1...6)).map { _ in random.pick(parts) }.joined()
-            hello(name)
-            world.get(client, id: id + 1, "missing") { $0.cache = .onlyIfCached }
+            hello((0..<random.pick(1...6)).map { _ in random.pick(parts) }.joined())
             id += 1
+            world.get(client, id: id, "missing") { $0.cache = .onlyIfCached }
         }
         let programs = world.state.report.programs
         #expect(programs.values.reduce(0) { $0 + $1[.failed] } < 2000)
@@ -169,8 +167,7 @@ struct WorkerTableTests {
         #expect(row(.decode).map(\.state) == ["idle", "idle", "idle"])
         #expect(row(.decode).allSatisfy { $0.jobs == 0 && $0.milliseconds == nil && $0.origin == nil && $0.uid == nil })
 
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        world.get(world.connect(), id: 1, "a")
         world.happen(.timePassed, after: 70)
         let fetch = try #require(row(.fetch).first)
         #expect(fetch.state == "busy" && fetch.jobs == 1 && fetch.milliseconds == 70)
@@ -184,8 +181,7 @@ struct WorkerTableTests {
         #expect(decode.origin == fetch.origin && decode.uid == fetch.uid)
         #expect(row(.fetch).allSatisfy { $0.state == "idle" })
 
-        let job = try #require(world.decodes.keys.first)
-        let worker = try #require(world.decodes[job]?.worker)
+        let worker = try #require(world.decodes.values.first?.worker)
         #expect(world.after(10_000_000).workers[worker]?.state == .dying)
         #expect(row(.decode).contains { $0.state == "ending" })
     }

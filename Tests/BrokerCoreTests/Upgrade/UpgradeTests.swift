@@ -45,15 +45,12 @@ struct TakingOverTests {
         let numbers = try (1...5).map { try #require(world.image(client, $0)?.buffer) }
         let (next, other) = try successor()
         for number in 1...5 {
-            next.get(other, id: number, "\(number)")
-            let image = try #require(next.image(other, number))
-            #expect((image.source, image.buffer) == (.memory, numbers[number - 1]))
+            let image = try #require(next.getImage(other, id: number, "\(number)"))
             // The client leases it, so it has the descriptor.
-            #expect(image.descriptors == 0)
+            #expect((image.source, image.buffer, image.descriptors) == (.memory, numbers[number - 1], 0))
         }
         #expect(next.fetches.isEmpty && next.decodes.isEmpty)
-        next.load(other, id: 6, "6", content: 99)
-        #expect(try #require(next.image(other, 6)?.buffer) > numbers.max()!)
+        #expect(try #require(next.load(other, id: 6, "6", content: 99)?.buffer) > numbers.max()!)
     }
 
     @Test func `leases and their sums are the same`() throws {
@@ -63,11 +60,10 @@ struct TakingOverTests {
         let (next, other) = try successor()
         #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(by: 1000) == before)
         let buffer = try #require(world.image(client, 1)?.buffer)
-        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
-        next.happen(.messageReceived(other, .release(buffers: [buffer])))
-        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
-        next.happen(.messageReceived(other, .release(buffers: [buffer])))
-        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 0)
+        for holders in [1, 1, 0] {
+            #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == holders)
+            next.happen(.messageReceived(other, .release(buffers: [buffer])))
+        }
     }
 
     @Test func `a stale answer stays stale, and a user's own stays that user's`() throws {
@@ -80,35 +76,24 @@ struct TakingOverTests {
         next.get(other, id: 1, "1")
         #expect((next.answers[other]?[1], next.fetches.count) == (nil, 1))
         #expect(next.getImage(other, id: 2, "2")?.source == .memory)
-        let stranger = next.connect(uid: 7)
-        next.get(stranger, id: 1, "2")
-        #expect(next.answers[stranger]?[1] == nil)
+        next.get(next.stranger, id: 1, "2")
+        #expect(next.answers[next.stranger]?[1] == nil)
     }
 
     @Test func `requests in flight are made again as they were`() throws {
-        world.get(client, id: 7, "7") {
-            $0.variant.width = 5
-            $0.headers = [HeaderField(name: "accept", value: "image/png")]
-        }
-        world.happen(
-            .messageReceived(
-                client,
-                .prefetch(PrefetchRequest(id: 8, urls: try (1...20).map { try SourceURL("http://a.test/\($0)") }))))
+        let headers = [HeaderField(name: "accept", value: "image/png")]
+        world.get(client, id: 7, "7") { ($0.variant.width, $0.headers) = (5, headers) }
+        try world.prefetch(client, id: 8, 1...20)
         #expect(world.state.isUnfinished(besides: (client, 0)))
         #expect(world.state.unrepeatable(besides: (client, 0)).isEmpty)
         var decoder = FrameDecoder()
         decoder.append(world.state.kept(client, descriptor: 5).input)
-        guard let first = try decoder.next(), case .message(.get(let get)) = try ClientMessage.decode(first).0 else {
-            return complain("no get")
-        }
+        guard let first = try decoder.next(), case .message(.get(let get)) = try ClientMessage.decode(first).0,
+            let second = try decoder.next(), case .message(.prefetch(let list)) = try ClientMessage.decode(second).0
+        else { return complain("no get and prefetch") }
         #expect(get.id == 7 && get.url.text == "http://origin.test/7" && get.options.variant.width == 5)
-        #expect(get.options.headers == [HeaderField(name: "accept", value: "image/png")])
-        guard let second = try decoder.next(), case .message(.prefetch(let list)) = try ClientMessage.decode(second).0
-        else {
-            return complain("no prefetch")
-        }
-        #expect(list.id == 8)
-        #expect(list.urls.map(\.text) == (1...20).map { "http://a.test/\($0)" })
+        #expect(get.options.headers == headers)
+        #expect(list.id == 8 && list.urls.map(\.text) == (1...20).map { "http://origin.test/\($0)" })
         #expect(try decoder.next() == nil && decoder.bufferedBytes == 0)
     }
 
@@ -122,43 +107,35 @@ struct TakingOverTests {
 
     @Test func `an upgrade is refused to others than administrators`() throws {
         world.ask(client, id: 1, .upgrade(id: 1))
-        #expect(error(of: 1, to: client)?.code == .forbidden)
+        #expect(world.error(client, 1) == .forbidden)
     }
 
     @Test func `requests that cannot be made again end with their connection, and others go on`() throws {
-        let admin = world.connect(uid: 0, isAdmin: true)
         let other = world.connect(uid: 1001)
-        world.ask(admin, id: 2, .upgrade(id: 2))
+        world.ask(world.admin, id: 2, .upgrade(id: 2))
         let asked = try #require(world.upgrades.first)
-        #expect(asked.client == admin && asked.id == 2)
+        #expect(asked.client == world.admin && asked.id == 2)
         #expect(!world.state.isUnfinished(besides: asked))
-        let list = try PrefetchRequest(id: 5, urls: [SourceURL("http://a.test/p")])
         world.clients[client]?.formUnion([3, 5])
-        world.happen(
-            .storeReceived(client, StoreRequest(id: 3, url: try SourceURL("http://a.test/s"), payload: 9), bytes: 9))
+        try world.store(client, id: 3, "s", bytes: 9)
         world.get(client, id: 4, "4")
-        world.happen(.messageReceived(client, .prefetch(list)))
+        try world.prefetch(client, id: 5, 1...1)
         world.getFile(client, id: 6, FileID(number: 1))
         world.get(other, id: 7, "4")
         #expect(world.state.isUnfinished(besides: asked) && world.state.unrepeatable(besides: asked) == [client])
         world.happen(.clientLeftBehind(client))
-        for id in 3...6 { #expect(error(of: id, to: client)?.code == .shuttingDown, "\(id)") }
+        for id in 3...6 { #expect(world.error(client, id) == .shuttingDown, "\(id)") }
         #expect(world.state.unrepeatable(besides: asked).isEmpty)
         #expect(world.answers[other]?[7] == nil && !world.state.kept(other, descriptor: 5).input.isEmpty)
-        world.happen(.upgradeEnded(admin, id: 2, nil))
-        #expect(world.answers[admin]?[2] == [.ok(id: 2)])
-    }
-
-    private func error(of id: Int, to client: ClientID) -> WireError? {
-        guard case .error(_, let error)? = world.answers[client]?[id]?.last else { return nil }
-        return error
+        world.happen(.upgradeEnded(world.admin, id: 2, nil))
+        #expect(world.answers[world.admin]?[2] == [.ok(id: 2)])
     }
 }
 
 /// Which clients are not handed over because they have too much.
 struct HandoverSharesTests {
     private func load(
-        _ client: Int, of user: UInt32, weight: Int = 0, input: Int = 0, output: Int = 0, isAdmin: Bool = false
+        _ client: Int, of user: UInt32 = 7, weight: Int = 0, input: Int = 0, output: Int = 0, isAdmin: Bool = false
     ) -> HandoverShares.Load {
         HandoverShares.Load(
             client: ClientID(number: client), user: user, isAdmin: isAdmin, weight: weight, input: input,
@@ -170,13 +147,12 @@ struct HandoverSharesTests {
     }
 
     @Test func `requests, received bytes and unsent bytes count, and connections without any`() {
-        #expect(load(1, of: 1).bytes == HandoverShares.bytesOfConnection)
-        let full = load(1, of: 1, weight: 2, input: 10, output: 100)
-        #expect(full.bytes == HandoverShares.bytesOfConnection + 2048 + 110)
+        #expect(load(1).bytes == HandoverShares.bytesOfConnection)
+        #expect(load(1, weight: 2, input: 10, output: 100).bytes == HandoverShares.bytesOfConnection + 2048 + 110)
     }
 
     @Test func `a user with too much loses its largest connections`() {
-        let loads = (1...20).map { load($0, of: 7, input: $0 << 14) }
+        let loads = (1...20).map { load($0, input: $0 << 14) }
         let refused = refused(loads)
         #expect(!refused.isEmpty && refused == Array((21 - refused.count)...20))
         let kept = loads.filter { !refused.contains($0.client.number) }
@@ -191,8 +167,8 @@ struct HandoverSharesTests {
     }
 
     @Test func `one connection with as many requests and unread replies as are received from it is handed over`() {
-        #expect(HandoverShares.refused([load(1, of: 7, weight: 1024, input: 1 << 20, output: 2 << 20)]).isEmpty)
-        #expect(HandoverShares.refused([load(1, of: 7, weight: 1024, output: 6 << 20, isAdmin: true)]).isEmpty)
+        #expect(HandoverShares.refused([load(1, weight: 1024, input: 1 << 20, output: 2 << 20)]).isEmpty)
+        #expect(HandoverShares.refused([load(1, weight: 1024, output: 6 << 20, isAdmin: true)]).isEmpty)
     }
 }
 
@@ -265,21 +241,16 @@ struct KeptStateTests {
 
     @Test func `nothing is read of a state that was cut or changed`() throws {
         let bytes = Self.full.encoded.bytes
-        for length in 0..<bytes.count {
-            #expect(throws: StateRefusal.self) { try KeptState(decoding: Array(bytes[..<length])) }
-        }
         for index in bytes.indices {
-            var changed = bytes
-            changed[index] ^= UInt8(1 << (index % 8))
+            #expect(throws: StateRefusal.self) { try KeptState(decoding: Array(bytes[..<index])) }
+            let changed = with(bytes) { $0[index] ^= UInt8(1 << (index % 8)) }
             #expect(throws: StateRefusal.self) { try KeptState(decoding: changed) }
         }
         #expect(throws: StateRefusal.noState) { try KeptState(decoding: []) }
-        var other = bytes
-        other[bytes.count - 9] = UInt8(ascii: "2")
+        let other = with(bytes) { $0[bytes.count - 9] = UInt8(ascii: "2") }
         #expect(throws: StateRefusal.otherVersion) { try KeptState(decoding: other) }
-        other = bytes
-        other[10] ^= 1
-        #expect(throws: StateRefusal.damaged) { try KeptState(decoding: other) }
+        let damaged = with(bytes) { $0[10] ^= 1 }
+        #expect(throws: StateRefusal.damaged) { try KeptState(decoding: damaged) }
     }
 
     /// A state whose digest is right may still say anything.
@@ -337,9 +308,7 @@ extension StrictWorld {
         #expect(omitted == 0 && read == kept)
 
         // Half of the time it makes no segments any more, and knows no mount namespaces.
-        var limits = state.limits
-        if clients.count % 2 == 0 { limits.mostSegmentImageBytes = 0 }
-        let next = StrictWorld(limits)
+        let next = StrictWorld(with(state.limits) { if clients.count % 2 == 0 { $0.mostSegmentImageBytes = 0 } })
         (next.clock, next.onDisk) = (clock, onDisk)
         next.buffers = next.state.restore(read, at: clock, unixMs: unixMs)
         next.memfds = memfds.intersection(next.buffers)

@@ -14,6 +14,8 @@ extension RandomNumberGenerator {
     fileprivate mutating func any<Element: Comparable>(of elements: (some Collection<Element>)?) -> Element? {
         elements?.sorted().randomElement(using: &self)
     }
+
+    fileprivate mutating func flip() -> Bool { Bool.random(using: &self) }
 }
 
 /// Random histories: after every event the invariants hold, and every action can be performed.
@@ -22,13 +24,13 @@ struct RandomEventTests {
     func `invariants hold after every event`(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         var limits = BrokerLimits()
-        limits.workers = Int.random(in: 1...3, using: &random)
-        limits.fetchers = Int.random(in: 1...2, using: &random)
+        limits.workers = random.pick(1...3)
+        limits.fetchers = random.pick(1...2)
         (limits.transfersPerFetcher, limits.transfersPerOrigin) = (4, 3)
         (limits.yieldSilenceMs, limits.suspicionMs) = (300, 500)
         // A few images of 400 to 4,000 bytes.
-        limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
-        limits.memoryEntries = Int.random(in: 3...30, using: &random)
+        limits.memoryBytes = random.pick(2_000...20_000)
+        limits.memoryEntries = random.pick(3...30)
         // Few descriptors.
         let isShort = seed % 4 == 1 || seed % 8 == 2
         if isShort {
@@ -40,10 +42,10 @@ struct RandomEventTests {
             (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (2_000, 2_048, 8_192)
         }
         (limits.maxPendingRequests, limits.maxLeasedBytes, limits.maxSubscriptions) = (12, 15_000, 3)
-        limits.maxRequests = Int.random(in: 10...60, using: &random)
-        limits.maxClients = Int.random(in: 4...10, using: &random)
-        limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
-        limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
+        limits.maxRequests = random.pick(10...60)
+        limits.maxClients = random.pick(4...10)
+        limits.maxEvictedBytes = random.pick(1_000...20_000)
+        limits.maxEvictedBuffers = random.pick(2...20)
         (limits.usesDisk, limits.usesSharedTier, limits.sharesVariants) = (seed % 2 == 0, seed % 4 >= 2, seed % 4 == 3)
         (limits.maxSavingBytes, limits.maxPixels, limits.familyIdleMs) = (4_000, 600, 2_000)
         limits.presets["small"] = GetOptions.Variant()
@@ -69,12 +71,11 @@ struct RandomEventTests {
 
     private func step(_ world: StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         let client = random.any(of: world.clients.keys)
-        switch Int.random(in: 0..<100, using: &random) {
+        switch random.pick(0..<100) {
         case 0..<6:
             if world.clients.count < 6 {
-                let client = world.connect(
-                    uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
-                if Bool.random(using: &random), world.clients[client] != nil { world.greet(client) }
+                let client = world.connect(uid: .random(in: 1...2, using: &random), isAdmin: random.flip())
+                if random.flip(), world.clients[client] != nil { world.greet(client) }
             }
         case 6..<8: if let client { world.disconnect(client) }
         case 8..<40:
@@ -92,66 +93,63 @@ struct RandomEventTests {
             }
             let usesTier = world.state.limits.usesSharedTier
             let variety = world.variety
-            world.get(client, id: nextID, "\(Int.random(in: 0..<variety, using: &random))") { options in
+            world.get(client, id: nextID, "\(random.pick(0..<variety))") { options in
                 let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
-                options.cache = modes.randomElement(using: &random)!
-                options.staleFirst = Bool.random(using: &random)
-                options.progressive = Bool.random(using: &random)
-                options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
-                options.retryFailed = Bool.random(using: &random)
+                options.cache = random.pick(modes)
+                options.staleFirst = random.flip()
+                options.progressive = random.flip()
+                options.storage = random.pick(GetOptions.Storage.allCases + [.both, .both])
+                options.retryFailed = random.flip()
                 if random.once(in: 8) { options.cookies = true }
                 if random.once(in: 8) { options.cacheKey = "name" }
-                options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
+                options.delivery = random.pick([.fd, .fd, .inline, .none])
                 if !usesTier {
                     if random.once(in: 6) { options.delivery = .header }
                     if random.once(in: 6) { options.metadata = [.exif, .xmp] }
                     if random.once(in: 3) { options.embedded = .fast }
                 }
-                options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
-                options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
+                options.representation = random.pick([.pixels, .pixels, .original, .jpeg])
+                options.variant.pixelFormat = random.pick(PixelFormat.allCases)
                 if random.once(in: 3) {
-                    options.variant.width = [5, 40].randomElement(using: &random)!
-                    options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
+                    options.variant.width = random.pick([5, 40])
+                    options.variant.fit = random.pick(Transform.Fit.allCases)
                 }
                 if random.once(in: 8), options.representation == .pixels {
-                    let range = FrameRange(first: .random(in: 0...3, using: &random), count: 2)
+                    let range = FrameRange(first: random.pick(0...3), count: 2)
                     options.variant.frames = .range(range)
                 }
                 if random.once(in: 4) { options.damaged = .accept }
                 if random.once(in: 5) {
                     options.variant = GetOptions.Variant()
-                    options.preset = ["small", "unknown"].randomElement(using: &random)!
+                    options.preset = random.pick(["small", "unknown"])
                 }
-                options.priority = GetOptions.Priority.allCases.randomElement(using: &random)!
-                options.progress = Bool.random(using: &random)
-                options.timeoutMs = Int.random(in: 1...2000, using: &random)
-                options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
+                options.priority = random.pick(GetOptions.Priority.allCases)
+                options.progress = random.flip()
+                options.timeoutMs = random.pick(1...2000)
+                options.totalTimeoutMs = random.pick(1...8000)
                 if random.once(in: 4) { options.headers = [HeaderField(name: "cookie", value: "a=b")] }
-                if random.once(in: 6) { options.maxAgeSeconds = Int.random(in: 0...5, using: &random) }
-                if random.once(in: 6) { options.retries = Int.random(in: 0...2, using: &random) }
+                if random.once(in: 6) { options.maxAgeSeconds = random.pick(0...5) }
+                if random.once(in: 6) { options.retries = random.pick(0...2) }
                 if options.cacheKey == nil, random.once(in: 6) {
-                    options.alternatives = (0..<Int.random(in: 1...4, using: &random)).compactMap { _ in
-                        let host = Bool.random(using: &random) ? "origin" : "other"
-                        return try? SourceURL("http://\(host).test/\(Int.random(in: 0..<variety, using: &random))")
+                    options.alternatives = (0..<random.pick(1...4)).compactMap { _ in
+                        let host = random.flip() ? "origin" : "other"
+                        return try? SourceURL("http://\(host).test/\(random.pick(0..<variety))")
                     }
                 }
             }
         case 40..<45:
             guard let client, let request = random.any(of: world.clients[client]) else { return }
             nextID += 1
-            if Bool.random(using: &random) {
-                let priority = (GetOptions.Priority.allCases + [nil]).randomElement(using: &random)!
-                return world.happen(
-                    .messageReceived(
-                        client,
-                        .update(
-                            id: nextID, request: request, priority: priority,
-                            detach: priority == nil || Bool.random(using: &random))))
+            if random.flip() {
+                let priority = random.pick(GetOptions.Priority.allCases + [nil])
+                let detach = priority == nil || random.flip()
+                let update = ClientMessage.update(id: nextID, request: request, priority: priority, detach: detach)
+                return world.happen(.messageReceived(client, update))
             }
             world.happen(.messageReceived(client, .cancel(id: nextID, request: request)))
         case 45..<53:
             guard let client, let buffer = random.any(of: world.descriptors[client]) else { return }
-            if Bool.random(using: &random) {
+            if random.flip() {
                 return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
             }
             // The client forgets its descriptor with its last lease; here each release may be the last.
@@ -163,7 +161,7 @@ struct RandomEventTests {
                 return world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
             }
             nextID += 1
-            let url = try! SourceURL("http://origin.test/\(Int.random(in: 0..<world.variety, using: &random))")
+            let url = try! SourceURL("http://origin.test/\(random.pick(0..<world.variety))")
             world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
         case 55..<58:
             if !world.payloads.isEmpty { world.sendPayload() }
@@ -172,49 +170,43 @@ struct RandomEventTests {
             if world.tierJobs.isEmpty { answerFiles(world, &random) } else { answerTier(world, &random) }
         case 60..<62:
             guard let job = random.any(of: world.fetches.keys), let worker = world.fetches[job]?.worker else { return }
-            world.happen(
-                .fetchProgressed(worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
+            world.happen(.fetchProgressed(worker, job, received: random.pick(0...2000), expected: 2000))
         case 62..<64:
             if let job = random.any(of: world.fetches.keys) {
                 // Worlds with a shared tier have the histories that they had without descriptions.
-                let isTold = !world.state.limits.usesSharedTier && Bool.random(using: &random)
+                let isTold = !world.state.limits.usesSharedTier && random.flip()
                 world.respond(job, total: isTold ? 400_000 : nil)
             }
         case 64..<72: answerFetch(world, &random)
         case 72..<73: if let job = random.any(of: world.fetches.keys) { world.failFetch(job) }
         case 73..<74:
             if let job = random.any(of: world.stopping.keys) {
-                world.endStopping(job, received: .random(in: 0...2000, using: &random))
+                world.endStopping(job, received: random.pick(0...2000))
             }
         case 74..<82:
             if let job = random.any(of: world.identifying.keys) {
-                let width = world.early[job] == nil || Bool.random(using: &random) ? nil : 10
-                return world.identify(
-                    job, content: .random(in: 1...world.variety - 2, using: &random), earlyWidth: width)
+                let width = world.early[job] == nil || random.flip() ? nil : 10
+                return world.identify(job, content: random.pick(1...world.variety - 2), earlyWidth: width)
             }
             guard let job = random.any(of: world.decodes.filter { $0.value.plan == nil }.keys) else { return }
             world.readHeader(
-                job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
-                frames: 3, workingBytes: [0, 3000].randomElement(using: &random)!,
-                stage: .random(in: 0...10, using: &random),
+                job, width: random.pick(10...30), height: random.pick(10...30),
+                frames: 3, workingBytes: random.pick([0, 3000]),
+                stage: random.pick(0...10),
                 lengths: world.state.limits.usesSharedTier
                     ? MetadataLengths(exif: 20)
-                    : [MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)].randomElement(using: &random)!,
-                isAtOnce: .random(using: &random))
+                    : random.pick([MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)]),
+                isAtOnce: random.flip())
         case 82..<90:
             if let job = random.any(of: world.decodes.filter(\.value.hasOutput).keys) {
-                let mayBeDamaged =
-                    world.decodes[job]?.order.transform.acceptsDamage == true && world.decodes[job]?.fetch == nil
-                let isPreview =
-                    world.decodes[job]?.order.transform.prefersPreview == true && world.decodes[job]?.fetch == nil
-                    && Bool.random(using: &random)
-                world.finishDecode(
-                    job, damage: !isPreview && mayBeDamaged && Bool.random(using: &random) ? "It ends early." : nil,
-                    isPreview: isPreview)
+                let whole = world.decodes[job].flatMap { $0.fetch == nil ? $0.order.transform : nil }
+                let isPreview = whole?.prefersPreview == true && random.flip()
+                let isDamaged = !isPreview && whole?.acceptsDamage == true && random.flip()
+                world.finishDecode(job, damage: isDamaged ? "It ends early." : nil, isPreview: isPreview)
             }
         case 90..<91:
             if let job = random.any(of: world.decodes.keys) {
-                world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)
+                world.failDecode(job, random.pick([.decodeFailed, .truncated]))
             }
         case 91..<94:
             guard let worker = random.any(of: world.workers.keys) else { return }
@@ -227,31 +219,30 @@ struct RandomEventTests {
                 .ended(.status(0)), .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
                 .ended(.signal(6), ExitCircumstances(peakBytes: .max)), .notStarted("no"),
             ]
-            world.endWorker(worker, exits.randomElement(using: &random)!)
+            world.endWorker(worker, random.pick(exits))
         case 94..<95:
             if let worker = random.any(of: world.workers.keys) {
-                world.happen(
-                    Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
+                world.happen(random.flip() ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
-            for job in world.diskJobs.keys.sorted() where Bool.random(using: &random) {
-                let content = [nil, 1, 2, 3].randomElement(using: &random)!
-                world.answerDiskJob(job, content: content, asRaster: Bool.random(using: &random))
+            for job in world.diskJobs.keys.sorted() where random.flip() {
+                let content = random.pick([nil, 1, 2, 3])
+                world.answerDiskJob(job, content: content, asRaster: random.flip())
             }
-        case 97 where Bool.random(using: &random): answerTier(world, &random)
+        case 97 where random.flip(): answerTier(world, &random)
         case 97:
             if let worker = random.any(of: world.workers.keys) {
-                world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
+                world.happen(.workerMeasured(worker, residentBytes: random.pick(0...200 << 20)))
             }
-        case 98 where Bool.random(using: &random): administer(world, &random, &nextID)
-        case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
+        case 98 where random.flip(): administer(world, &random, &nextID)
+        case 98: world.happen(.timePassed, after: random.pick(0...500))
         default: world.readyAll()
         }
         while let (worker, job) = world.measuring.popLast() {
-            world.happen(.processorTimeUsed(worker, job, milliseconds: .random(in: 0...10_500, using: &random)))
+            world.happen(.processorTimeUsed(worker, job, milliseconds: random.pick(0...10_500)))
         }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-            world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))
+            world.endWorker(worker, random.flip() ? .ended(.signal(9)) : .ended(.status(0)))
         }
     }
 
@@ -259,7 +250,7 @@ struct RandomEventTests {
     private func requestFile(_ world: StrictWorld, _ random: inout SplitMix64, _ client: ClientID, _ id: Int) {
         let file = FileID(number: id)
         let usesTier = world.state.limits.usesSharedTier
-        switch Int.random(in: 0..<10, using: &random) {
+        switch random.pick(0..<10) {
         case 0:
             world.files.insert(file)
             world.happen(.fileRequested(client, .removeFile(id: id, file: LocalFile()), file))
@@ -268,76 +259,72 @@ struct RandomEventTests {
             world.happen(.fileRequested(client, .query(GetRequest(id: id, file: LocalFile())), file))
         default:
             world.getFile(client, id: id, file) { options in
-                options.cache = [.default, .default, .reload, .onlyIfCached, .noStore].randomElement(using: &random)!
-                options.storage = GetOptions.Storage.allCases.randomElement(using: &random)!
-                options.delivery = (usesTier ? [.fd, .inline, .none] : [.fd, .inline, .none, .header])
-                    .randomElement(using: &random)!
-                options.progress = Bool.random(using: &random)
-                options.retryFailed = Bool.random(using: &random)
-                options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
-                if Bool.random(using: &random) { options.variant.width = 5 }
-                options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
+                options.cache = random.pick([.default, .default, .reload, .onlyIfCached, .noStore])
+                options.storage = random.pick(GetOptions.Storage.allCases)
+                options.delivery = random.pick(usesTier ? [.fd, .inline, .none] : [.fd, .inline, .none, .header])
+                options.progress = random.flip()
+                options.retryFailed = random.flip()
+                options.representation = random.pick([.pixels, .pixels, .original, .jpeg])
+                if random.flip() { options.variant.width = 5 }
+                options.totalTimeoutMs = random.pick(1...8000)
             }
         }
-        if Bool.random(using: &random) { examine(file, world, &random) }
+        if random.flip() { examine(file, world, &random) }
     }
 
     private func examine(_ file: FileID, _ world: StrictWorld, _ random: inout SplitMix64) {
         if random.once(in: 10) { return world.refuse(file) }
         let identity = StrictWorld.identity(
-            .random(in: 1...4, using: &random), size: [0, 1000, 1500, 1 << 30].randomElement(using: &random)!)
+            .random(in: 1...4, using: &random), size: random.pick([0, 1000, 1500, 1 << 30]))
         world.examine(file, identity, isRecent: random.once(in: 5))
     }
 
     /// Lets a helper go on with files.
     private func answerFiles(_ world: StrictWorld, _ random: inout SplitMix64) {
         for file in world.files.sorted().prefix(4) where world.state.files.asker(of: file) != nil {
-            if Bool.random(using: &random) { examine(file, world, &random) }
+            if random.flip() { examine(file, world, &random) }
         }
         guard let job = random.any(of: world.reading.keys) else { return }
-        switch Int.random(in: 0..<8, using: &random) {
+        switch random.pick(0..<8) {
         case 0: world.failRead(job, .changed)
         case 1: world.failRead(job, .failed("EIO"))
         case 2: world.failRead(job, .unreadable("EINVAL"))
         case 3: if let file = world.reading[job]?.file { world.lose(file) }
         default:
-            world.finishRead(
-                job, content: Bool.random(using: &random) ? .random(in: 1...world.variety - 2, using: &random) : nil)
+            world.finishRead(job, content: random.flip() ? random.pick(1...world.variety - 2) : nil)
         }
     }
 
     private func answerTier(_ world: StrictWorld, _ random: inout SplitMix64) {
-        for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) where Bool.random(using: &random) {
+        for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) where random.flip() {
             guard world.tierJobs[job] != nil else { continue }
-            guard case .find = entry.kind else {
-                world.finishWriting(job)
-                continue
+            switch entry.kind {
+            case .write: world.finishWriting(job)
+            case .find(_, nil) where random.flip():
+                world.findSharedVariant(job) { if random.flip() { $0.form = "other" } }
+            case .find(_, nil): world.answerShared(job, .nothing)
+            case .find: answerLookup(job, world, &random)
             }
-            guard case .find(_, .some) = entry.kind else {
-                if Bool.random(using: &random) {
-                    world.findSharedVariant(job) { if Bool.random(using: &random) { $0.form = "other" } }
-                } else {
-                    world.answerShared(job, .nothing)
-                }
-                continue
+        }
+    }
+
+    private func answerLookup(_ job: JobID, _ world: StrictWorld, _ random: inout SplitMix64) {
+        switch random.pick(0..<9) {
+        case 0..<3:
+            let age = random.pick([nil, "max-age=1000000", "private", "max-age=0", "no-cache"])
+            let content = random.flip() ? random.pick(1...6) : nil
+            // Some records have other bytes than they state.
+            let stated = random.flip() ? content : random.pick(1...6)
+            world.findShared(job, content: content, stated: stated, bytes: random.pick(1...2500)) {
+                $0.cacheControl = age
+                if random.flip() { $0.receivedAt += 5 }
             }
-            switch Int.random(in: 0..<9, using: &random) {
-            case 0..<3:
-                let age = [nil, "max-age=1000000", "private", "max-age=0", "no-cache"].randomElement(using: &random)!
-                let content = Bool.random(using: &random) ? Int.random(in: 1...6, using: &random) : nil
-                // Some records have other bytes than they state.
-                let stated = Bool.random(using: &random) ? content : Int.random(in: 1...6, using: &random)
-                world.findShared(job, content: content, stated: stated, bytes: .random(in: 1...2500, using: &random)) {
-                    $0.cacheControl = age
-                    if Bool.random(using: &random) { $0.receivedAt += 5 }
-                }
-            case 3: world.noteShared(job, .failure(status: [404, 410].randomElement(using: &random)!))
-            case 4: world.noteShared(job, .unshared)
-            case 5: world.answerShared(job, .busy)
-            case 6: world.answerShared(job, .nothing)
-            case 7: world.findUnreadable(job)
-            default: world.answerShared(job, .leased)
-            }
+        case 3: world.noteShared(job, .failure(status: random.pick([404, 410])))
+        case 4: world.noteShared(job, .unshared)
+        case 5: world.answerShared(job, .busy)
+        case 6: world.answerShared(job, .nothing)
+        case 7: world.findUnreadable(job)
+        default: world.answerShared(job, .leased)
         }
     }
 
@@ -348,20 +335,17 @@ struct RandomEventTests {
             nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
             "no-store", "private, max-age=5", "no-cache",
         ]
-        let cacheControl = directives.randomElement(using: &random)!
-        let hasTag = Bool.random(using: &random)
+        let cacheControl = random.pick(directives)
+        let hasTag = random.flip()
         let isKnown = world.fetches[job]?.order.conditions != nil
-        switch Int.random(in: 0..<10, using: &random) {
+        switch random.pick(0..<10) {
         case 0..<3 where isKnown: world.confirm(job) { $0.cacheControl = cacheControl }
-        case 3: world.failFetch(job, status: [404, 410, 403, 500, 503].randomElement(using: &random)!)
+        case 3: world.failFetch(job, status: random.pick([404, 410, 403, 500, 503]))
         case 4: world.failFetch(job, status: 503, retryAfterMs: 2000)
-        case 5: world.cutFetch(job, received: .random(in: 0...2000, using: &random))
+        case 5: world.cutFetch(job, received: random.pick(0...2000))
         default:
-            let bytes = Int.random(in: 1...2500, using: &random)
-            world.finishFetch(
-                job, content: Bool.random(using: &random) ? .random(in: 1...world.variety - 2, using: &random) : nil,
-                bytes: bytes
-            ) {
+            let bytes = random.pick(1...2500)
+            world.finishFetch(job, content: random.flip() ? random.pick(1...world.variety - 2) : nil, bytes: bytes) {
                 $0.cacheControl = cacheControl
                 if hasTag { $0.etag = "\"tag\"" }
             }
@@ -374,20 +358,20 @@ struct RandomEventTests {
         nextID += 1
         let id = nextID
         func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
-        let (first, second) = (Int.random(in: 0..<8, using: &random), Int.random(in: 0..<8, using: &random))
-        switch Int.random(in: 0..<13, using: &random) {
+        let (first, second) = (random.pick(0..<8), random.pick(0..<8))
+        switch random.pick(0..<13) {
         case 12:
             var limits = world.state.limits
-            limits.memoryBytes = Int.random(in: 2_000...50_000, using: &random)
-            limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
-            limits.maxSourcePixels = Int.random(in: 300...1_000, using: &random)
-            limits.caching.minimumLifetime = [0, 100].randomElement(using: &random)!
-            limits.decodeDeadlineMs = Int.random(in: 100...20_000, using: &random)
-            limits.retries = Int.random(in: 0...2, using: &random)
-            limits.presets["small"]?.width = Int.random(in: 3...6, using: &random)
-            limits.families = [[], [.avif], [.heif], [.avif, .heif]].randomElement(using: &random)!
+            limits.memoryBytes = random.pick(2_000...50_000)
+            limits.maxEvictedBytes = random.pick(1_000...20_000)
+            limits.maxSourcePixels = random.pick(300...1_000)
+            limits.caching.minimumLifetime = random.pick([0, 100])
+            limits.decodeDeadlineMs = random.pick(100...20_000)
+            limits.retries = random.pick(0...2)
+            limits.presets["small"]?.width = random.pick(3...6)
+            limits.families = random.pick([[], [.avif], [.heif], [.avif, .heif]])
             limits.allowsPresetsOnly = random.once(in: 4)
-            world.newLimits = Bool.random(using: &random) ? limits : nil
+            world.newLimits = random.flip() ? limits : nil
             world.happen(.messageReceived(client, .reload(id: id)))
         case 0..<3:
             let urls = (0..<first).map { url($0 + second) }
@@ -395,11 +379,11 @@ struct RandomEventTests {
         case 3..<6:
             var request = StoreRequest(id: id, url: url(first), payload: 0)
             var bytes = 1 + second * 200
-            if Bool.random(using: &random), let geometry = PixelGeometry(width: 10, height: 1 + second) {
-                let (stride, offset) = (40 + 4 * Int.random(in: 0..<2, using: &random), first * 4)
+            if random.flip(), let geometry = PixelGeometry(width: 10, height: 1 + second) {
+                let (stride, offset) = (40 + 4 * random.pick(0..<2), first * 4)
                 request = StoreRequest(
                     id: id, url: url(first), pixels: StoredPixels(geometry, stride: stride, offset: offset),
-                    storage: Bool.random(using: &random) ? .memory : .disk)
+                    storage: random.flip() ? .memory : .disk)
                 bytes = offset + stride * geometry.height
             }
             world.happen(.storeReceived(client, request, bytes: bytes))
@@ -418,7 +402,7 @@ struct RandomEventTests {
             world.happen(.upgradeEnded(client, id: id, WireError(.internal, "It cannot take over.")))
         default: world.happen(.messageReceived(client, .failedClear(id: id, url: nil)))
         }
-        if Bool.random(using: &random) { world.happen(.messageReceived(client, .resume(id: id + 1))) }
+        if random.flip() { world.happen(.messageReceived(client, .resume(id: id + 1))) }
         nextID += 1
     }
 
@@ -459,9 +443,9 @@ struct RandomPageTests {
     func theWordsAreTrue(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         var limits = BrokerLimits()
-        limits.memoryBytes = Int.random(in: 3_000...30_000, using: &random)
-        limits.memoryEntries = Int.random(in: 4...30, using: &random)
-        limits.validitySlots = Int.random(in: 2...10, using: &random)
+        limits.memoryBytes = random.pick(3_000...30_000)
+        limits.memoryEntries = random.pick(4...30)
+        limits.validitySlots = random.pick(2...10)
         limits.usesDisk = seed % 2 == 0
         let world = StrictWorld(limits)
         var clients = (0..<4).map { number in
@@ -481,25 +465,24 @@ struct RandomPageTests {
     }
 
     private func step(_ world: StrictWorld, _ random: inout SplitMix64, _ clients: inout [ClientID], _ id: Int) {
-        let place = Int.random(in: 0..<4, using: &random)
+        let place = random.pick(0..<4)
         let client = clients[place]
-        let path = "\(Int.random(in: 0..<4, using: &random))"
+        let path = "\(random.pick(0..<4))"
         guard let url = try? SourceURL("http://origin.test/\(path)") else { return }
-        switch Int.random(in: 0..<40, using: &random) {
+        switch random.pick(0..<40) {
         case 0..<6:
-            let identity = StrictWorld.identity(
-                .random(in: 0..<3, using: &random), changed: .random(in: 0..<2, using: &random))
+            let identity = StrictWorld.identity(.random(in: 0..<3, using: &random), changed: random.pick(0..<2))
             let isRecent = random.once(in: 6)
-            let isLocal = Int.random(in: 0..<4, using: &random) > 0
+            let isLocal = random.pick(0..<4) > 0
             world.getFile(client, id: id, identity, isRecent: isRecent, isLocal: isLocal) { options in
                 let modes: [GetOptions.CacheMode] = [.default, .reload, .noStore, .onlyIfCached]
-                options.cache = modes[[0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
+                options.cache = modes[random.pick([0, 0, 0, 0, 0, 1, 2, 3])]
                 if random.once(in: 6) { options.representation = .original }
             }
         case 6..<24:
             world.get(client, id: id, path) { options in
                 let modes: [GetOptions.CacheMode] = [.default, .forceCache, .noCache, .reload]
-                options.cache = modes[[0, 0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
+                options.cache = modes[random.pick([0, 0, 0, 0, 0, 0, 1, 2, 3])]
                 if random.once(in: 6) { options.representation = .original }
                 if random.once(in: 8) { options.cookies = true }
             }
@@ -516,32 +499,32 @@ struct RandomPageTests {
             clients[place] = world.connect(uid: UInt32(1 + place % 2), isAdmin: place == 3)
             if place < 3 { world.greet(clients[place]) }
         case 34:
-            let report = DiskReport(state: .on, mayHaveOwned: Bool.random(using: &random))
+            let report = DiskReport(state: .on, mayHaveOwned: random.flip())
             guard world.state.limits.usesDisk else { return }
             world.happen(.diskReported(report))
-            world.happen(.originalsKnown(hashes: [], isComplete: Bool.random(using: &random)))
-        default: world.happen(.timePassed, after: .random(in: 0...1500, using: &random))
+            world.happen(.originalsKnown(hashes: [], isComplete: random.flip()))
+        default: world.happen(.timePassed, after: random.pick(0...1500))
         }
     }
 
     /// Finishes a random part of the work in flight.
     private func work(_ world: StrictWorld, _ random: inout SplitMix64) {
         world.readyAll()
-        for job in world.diskJobs.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
-            world.answerDiskJob(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)
+        for job in world.diskJobs.keys.sorted() where random.pick(0..<4) > 0 {
+            world.answerDiskJob(job, content: random.pick([nil, nil, 1, 2]))
         }
-        for job in world.reading.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
-            world.finishRead(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil)
+        for job in world.reading.keys.sorted() where random.pick(0..<4) > 0 {
+            world.finishRead(job, content: random.flip() ? random.pick(1...4) : nil)
         }
-        for job in world.identifying.keys.sorted() { world.identify(job, content: .random(in: 1...4, using: &random)) }
-        for job in world.fetches.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
-            if world.fetches[job]?.order.conditions != nil, Bool.random(using: &random) {
+        for job in world.identifying.keys.sorted() { world.identify(job, content: random.pick(1...4)) }
+        for job in world.fetches.keys.sorted() where random.pick(0..<4) > 0 {
+            if world.fetches[job]?.order.conditions != nil, random.flip() {
                 world.confirm(job) { $0.cacheControl = "max-age=3" }
                 continue
             }
             let ages = ["max-age=3", "max-age=1000", "max-age=1, stale-while-revalidate=5", "private, max-age=1000"]
             let control = ages.randomElement(using: &random)
-            world.finishFetch(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil) {
+            world.finishFetch(job, content: random.flip() ? random.pick(1...4) : nil) {
                 $0.cacheControl = control
                 $0.etag = "\"tag\""
             }
@@ -562,59 +545,59 @@ struct RandomPartialTests {
     private func run(seed: UInt64) -> Int {
         var random = SplitMix64(state: seed)
         let world = StrictWorld.ready {
-            $0.workers = Int.random(in: 1...2, using: &random)
-            $0.memoryBytes = [8_000, 512 << 20].randomElement(using: &random)!
+            $0.workers = random.pick(1...2)
+            $0.memoryBytes = random.pick([8_000, 512 << 20])
         }
         let clients = (0..<3).map { world.connect(uid: 1000 + UInt32($0 % 2)) }
         var received: [JobID: Int] = [:]
         for step in 0..<1200 {
             let fetch = random.any(of: world.fetches.keys)
-            switch Int.random(in: 0..<100, using: &random) {
+            switch random.pick(0..<100) {
             case 0..<10:
-                let client = clients.randomElement(using: &random)!
+                let client = random.pick(clients)
                 guard world.clients[client]?.count ?? 9 < 4 else { break }
-                world.cacheControl = ["max-age=1", "private"].randomElement(using: &random)!
+                world.cacheControl = random.pick(["max-age=1", "private"])
                 world.get(client, id: step, "\(step % 3)") {
-                    $0.progressive = Int.random(in: 0..<4, using: &random) > 0
-                    $0.delivery = [.fd, .inline].randomElement(using: &random)!
+                    $0.progressive = random.pick(0..<4) > 0
+                    $0.delivery = random.pick([.fd, .inline])
                     $0.cache = .noStore
-                    $0.variant.width = [nil, 5].randomElement(using: &random)!
+                    $0.variant.width = random.pick([nil, 5])
                 }
             case 10..<16:
                 guard let fetch else { break }
-                let isContinued = world.fetches[fetch]?.order.resumption != nil && Bool.random(using: &random)
+                let isContinued = world.fetches[fetch]?.order.resumption != nil && random.flip()
                 if !isContinued { received[fetch] = 0 }
                 world.respond(fetch, status: isContinued ? 206 : 200)
             case 16..<50:
                 guard let fetch, let worker = world.fetches[fetch]?.worker else { break }
-                received[fetch, default: 0] += .random(in: 0...3000, using: &random)
+                received[fetch, default: 0] += random.pick(0...3000)
                 world.happen(.fetchProgressed(worker, fetch, received: received[fetch]!, expected: nil))
             case 50..<65:
                 guard let job = random.any(of: world.decodes.filter { $0.value.plan == nil }.keys) else { break }
-                world.readHeader(job, stage: .random(in: 0...60, using: &random))
+                world.readHeader(job, stage: random.pick(0...60))
             case 65..<78:
                 let job = random.any(of: world.decodes.filter(\.value.hasOutput).keys)
                 if let job { world.finishDecode(job) }
             case 78..<80:
                 guard let job = random.any(of: world.decodes.keys) else { break }
-                world.failDecode(job, [.truncated, .truncated, .unsupportedFormat].randomElement(using: &random)!)
-            case 80: if let fetch { world.cutFetch(fetch, received: .random(in: 0...9000, using: &random)) }
+                world.failDecode(job, random.pick([.truncated, .truncated, .unsupportedFormat]))
+            case 80: if let fetch { world.cutFetch(fetch, received: random.pick(0...9000)) }
             case 81..<84: if let fetch { world.finishFetch(fetch, content: step + 1) }
             case 84:
-                let client = clients.randomElement(using: &random)!
+                let client = random.pick(clients)
                 guard let request = world.clients[client]?.min() else { break }
                 world.happen(.messageReceived(client, .cancel(id: 100_000 + step, request: request)))
             case 85:
                 guard let job = world.stopping.keys.min() else { break }
-                world.endStopping(job, received: .random(in: 0...5000, using: &random))
+                world.endStopping(job, received: random.pick(0...5000))
             case 86 where random.once(in: 4):
                 guard let worker = random.any(of: world.workers.keys) else { break }
-                if Bool.random(using: &random), world.ending.insert(worker).inserted { break }
-                world.endWorker(worker, [.ended(.signal(11)), .ended(.signal(9))].randomElement(using: &random)!)
+                if random.flip(), world.ending.insert(worker).inserted { break }
+                world.endWorker(worker, random.pick([.ended(.signal(11)), .ended(.signal(9))]))
             case 87..<89:
                 world.readyAll()
                 while !world.payloads.isEmpty { world.sendPayload() }
-            default: world.happen(.timePassed, after: .random(in: 0...150, using: &random))
+            default: world.happen(.timePassed, after: random.pick(0...150))
             }
             world.measuring = []
             for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
@@ -636,7 +619,7 @@ struct SegmentHistoryTests {
         var limits = BrokerLimits()
         limits.workers = 2
         (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (4_000, 4_096, 16_384)
-        limits.memoryBytes = Int.random(in: 100_000...200_000, using: &random)
+        limits.memoryBytes = random.pick(100_000...200_000)
         (limits.maxEvictedBytes, limits.maxLeasedBytes) = (60_000, 60_000)
         let world = StrictWorld(limits)
         world.mapsSegments = seed % 4 != 0
@@ -653,8 +636,8 @@ struct SegmentHistoryTests {
                 let gone = world.segments.forgetEnded(of: client)
                 if !gone.isEmpty { world.happen(.messageReceived(client, .forgetSegments(gone))) }
             }
-            switch Int.random(in: 0..<40, using: &random) {
-            case 0..<18: load(world, client, nextID, .random(in: 1...160, using: &random))
+            switch random.pick(0..<40) {
+            case 0..<18: load(world, client, nextID, random.pick(1...160))
             case 18..<34:
                 for buffer in world.descriptors[client]!.sorted().shuffled(using: &random).prefix(3) {
                     world.release(buffer, of: client)
@@ -662,14 +645,14 @@ struct SegmentHistoryTests {
             case 34:
                 guard let segment = world.segments.forgetAny(of: client) else { continue }
                 world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
-            case 35: world.disconnect(client, isForced: .random(using: &random))
+            case 35: world.disconnect(client, isForced: random.flip())
             case 36:
-                let url = try SourceURL("http://origin.test/\(Int.random(in: 1...160, using: &random))")
+                let url = try SourceURL("http://origin.test/\(random.pick(1...160))")
                 world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
             case 37 where random.once(in: 10): world.happen(.memoryPressure)
-            case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
-            case 38: world.happen(.timePassed, after: .random(in: 0...3_000, using: &random))
-            default: world.happen(.timePassed, after: .random(in: 0...50, using: &random))
+            case 37: world.happen(.placeLost(BufferID(number: random.pick(1...nextID)), segment: nil))
+            case 38: world.happen(.timePassed, after: random.pick(0...3_000))
+            default: world.happen(.timePassed, after: random.pick(0...50))
             }
             if step % 200 == 199 { try world.checkSuccessor() }
         }

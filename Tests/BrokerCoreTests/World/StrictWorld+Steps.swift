@@ -13,11 +13,7 @@ extension StrictWorld {
         StrictWorld(with(BrokerLimits(), change))
     }
 
-    static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
-        let world = starting(change)
-        world.readyAll()
-        return world
-    }
+    static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld { starting(change).readyAll() }
 
     /// Returns a world whose workers are ready, and whose disk tier is on.
     static func withDisk(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
@@ -42,12 +38,13 @@ extension StrictWorld {
     }
 
     /// Lets time pass, and makes all starting workers ready.
-    func readyAll(after milliseconds: Int) { after(milliseconds).readyAll() }
+    @discardableResult func readyAll(after milliseconds: Int) -> StrictWorld { after(milliseconds).readyAll() }
 
     /// Ends a worker and makes its successors ready, the ones that start after a time too.
     func replaceWorker(_ worker: WorkerID, _ exit: WorkerExit, after milliseconds: Int? = nil) {
         endWorker(worker, exit)
-        if let milliseconds { readyAll(after: milliseconds) } else { readyAll() }
+        if let milliseconds { happen(.timePassed, after: milliseconds) }
+        readyAll()
     }
 
     /// Lets the worker of the first decoding report something, and expects that it is killed for that.
@@ -113,46 +110,42 @@ extension StrictWorld {
         _ client: ClientID, id: Int, _ paths: ClosedRange<Int>, _ change: (inout PrefetchRequest) -> Void = { _ in }
     ) throws {
         let urls = try paths.map { try SourceURL("http://origin.test/\($0)") }
-        var request = PrefetchRequest(id: id, urls: urls)
-        change(&request)
-        happen(.messageReceived(client, .prefetch(request)))
+        happen(.messageReceived(client, .prefetch(with(PrefetchRequest(id: id, urls: urls), change))))
     }
 
     /// Requests an image, and fails the first transfer.
     func refuse(
-        _ client: ClientID, id: Int, _ path: String, after milliseconds: Int? = nil, status: Int,
-        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
-        response: (inout ResponseRecord) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, status: Int, at location: SourceLocation = #_sourceLocation,
+        _ change: (inout GetOptions) -> Void = { _ in }, response: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
-        get(client, id: id, path, after: milliseconds, change)
+        get(client, id: id, path, change)
         failFetch(try #require(fetches.keys.first, sourceLocation: location), status: status, response)
     }
 
     /// Requests an image, and confirms the cached one.
     func confirm(
-        _ client: ClientID, id: Int, _ path: String, after milliseconds: Int? = nil,
-        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
-        response: (inout ResponseRecord) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, at location: SourceLocation = #_sourceLocation,
+        _ change: (inout GetOptions) -> Void = { _ in }, response: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
-        get(client, id: id, path, after: milliseconds, change)
+        get(client, id: id, path, change)
         confirm(try #require(fetches.keys.first, sourceLocation: location), response)
     }
 
     /// Requests an image, and returns it; nil for an error. Records an issue without an answer.
     func getImage(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ImageReply? {
-        get(client, id: id, path, of: host, after: milliseconds, change)
+        get(client, id: id, path, of: host, change)
         return image(client, id)
     }
 
     /// Requests an image, and returns the code of the error; nil for an image. Records an issue without an answer.
     func getError(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ErrorCode? {
-        get(client, id: id, path, of: host, after: milliseconds, change)
+        get(client, id: id, path, of: host, change)
         return error(client, id)
     }
 
@@ -194,12 +187,12 @@ extension StrictWorld {
 
     /// Requests an image, which is not on disk, and finishes the first transfer.
     func download(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         content: Int?, bytes: Int = 1000, at location: SourceLocation = #_sourceLocation,
         _ change: (inout GetOptions) -> Void = { _ in }, response: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
         let others = lookups
-        get(client, id: id, path, of: host, after: milliseconds, change)
+        get(client, id: id, path, of: host, change)
         for job in lookups where !others.contains(job) { answerDiskJob(job, content: nil) }
         try finishFetch(content: content, bytes: bytes, at: location, response)
     }
@@ -218,13 +211,17 @@ extension StrictWorld {
         width: Int = 10, height: Int = 10, frames: Int = 1, damage: String? = nil, isPreview: Bool = false,
         at location: SourceLocation = #_sourceLocation
     ) throws {
-        let job = try readHeader(width: width, height: height, frames: frames, at: location)
-        finishDecode(job, damage: damage, isPreview: isPreview)
+        let job = try #require(decodes.keys.first, sourceLocation: location)
+        decode(job, width: width, height: height, frames: frames, damage: damage, isPreview: isPreview)
     }
 
-    func decode(_ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1) {
+    /// Reads the header of a decoding, and finishes it unless it was for the header only.
+    func decode(
+        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, damage: String? = nil, isPreview: Bool = false
+    ) {
+        let isDescription = decodes[job]?.order.purpose == .describe
         readHeader(job, width: width, height: height, frames: frames)
-        finishDecode(job)
+        if !isDescription { finishDecode(job, damage: damage, isPreview: isPreview) }
     }
 
     func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
@@ -274,13 +271,13 @@ extension StrictWorld {
     /// Runs a get to completion: a lookup that finds nothing, download, header, pixels. Returns the only answer if it
     /// is an image.
     @discardableResult func load(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         content: Int, bytes: Int = 1000, width: Int = 10, height: Int = 10,
         at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in },
         response: (inout ResponseRecord) -> Void = { _ in }
     ) -> ImageReply? {
         let others = lookups
-        get(client, id: id, path, of: host, after: milliseconds, change)
+        get(client, id: id, path, of: host, change)
         for job in lookups where !others.contains(job) { answerDiskJob(job, content: nil) }
         // The download workers may rest.
         if fetches.isEmpty { readyAll() }

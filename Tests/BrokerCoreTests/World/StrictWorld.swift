@@ -235,24 +235,23 @@ final class StrictWorld {
         happen(.clientDisconnected(client, isForced: isForced))
     }
 
-    /// Requests an image, first letting time pass if any is given.
     func get(
-        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", after milliseconds: Int? = nil,
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
-        if let milliseconds { happen(.timePassed, after: milliseconds) }
         guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
         let request = GetRequest(id: id, url: url, options: with(GetOptions(), change))
         begin(request, of: client)
         happen(.messageReceived(client, .get(request)))
     }
 
-    /// Makes all starting workers ready.
-    func readyAll(build: String = "first") {
+    /// Makes all starting workers ready, and returns this world as it is then.
+    @discardableResult func readyAll(build: String = "first") -> StrictWorld {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
             happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: build))
         }
+        return self
     }
 
     /// Returns an origin's response at the current time.
@@ -534,8 +533,8 @@ final class StrictWorld {
         case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
         case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
         case .startWorker(let kind, let worker):
-            if case .loader(let family) = kind, state.decoding.queued(of: family) == 0, !lostLoaders.contains(kind) {
-                complain("a worker of a family that no job waits for")
+            if case .loader(let family) = kind, !lostLoaders.contains(kind) {
+                #expect(state.decoding.queued(of: family) > 0, "a worker of a family that no job waits for")
             }
             if workers[worker] != nil { complain("a worker's number is used twice") }
             workers[worker] = (kind, .starting)
@@ -558,7 +557,7 @@ final class StrictWorld {
         case .identify(let worker, let job, let buffer, let decode, let room):
             expectReady(worker, .decode)
             use(buffer, "identifies a buffer that is gone")
-            if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
+            expectIdle(worker, besidesIdentifying: true)
             let others = identifying.filter { $0.value == worker }.keys
             if others.count >= state.limits.briefJobs { complain("too many small bodies for one decoder") }
             if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }
@@ -589,19 +588,16 @@ final class StrictWorld {
             let job = JobID(number: order.id)
             let family = state.decoding[job]?.family ?? .plain
             expectReady(worker, .decoder(of: family))
-            if family != .plain, !state.limits.families.contains(family) { complain("a family that is not installed") }
-            let loaderJobs = decodes.values.count {
-                if case .loader? = workers[$0.worker]?.kind { true } else { false }
-            }
-            if family != .plain, loaderJobs > 0, decodes.count >= state.limits.workers + 1 {
-                complain("a decoding beyond the places of --workers")
+            if family != .plain {
+                if !state.limits.families.contains(family) { complain("a family that is not installed") }
+                let hasLoader = decodes.values.contains { workers[$0.worker]?.kind.family ?? .plain != .plain }
+                let isFull = decodes.count > state.limits.workers
+                if hasLoader, isFull { complain("a decoding beyond the places of --workers") }
             }
             use(body, "decodes bytes that are gone")
-            if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
-                complain("a second job for a busy decoder")
-            }
+            expectIdle(worker, besidesIdentifying: false)
             if order.partialBytes != nil { complain("a partial decoding of a complete original") }
-            if isEnding(worker, for: JobID(number: order.id)) { break }
+            if isEnding(worker, for: job) { break }
             decodes[job] = Job(worker: worker, order: order, room: room)
             if room > 0 { products.insert(job) }
         case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
@@ -612,16 +608,13 @@ final class StrictWorld {
             products.insert(job)
         case .refuseOutput(_, let job): _ = endDecode(job)
         case .measureProcessorTime(let worker, let job):
-            if (decodes[job]?.worker ?? identifying[job]) != worker {
-                complain("asks for the time of a job that does not run there")
-            }
+            #expect((decodes[job]?.worker ?? identifying[job]) == worker, "the time of a job that does not run there")
             measuring.append((worker, job))
         case .retireWorker(let worker):
-            let jobs =
-                fetches.values.map(\.worker) + stopping.values + identifying.values
-                + decodes.values.map(\.worker) + diskJobs.values.map(\.worker)
-                + tierJobs.values.map(\.worker)
-            if jobs.contains(worker) { complain("retires a busy worker") }
+            let busy =
+                [fetches.values.map(\.worker), decodes.values.map(\.worker), Array(stopping.values)]
+                + [Array(identifying.values), diskJobs.values.map(\.worker), tierJobs.values.map(\.worker)]
+            if busy.joined().contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
         case .respawnForkServer: forkServersRespawned += 1
         case .find(let worker, let job, let keys, let form, _):
@@ -681,6 +674,19 @@ final class StrictWorld {
 
     func use(_ buffer: BufferID, _ complaint: Comment) { if !buffers.contains(buffer) { complain(complaint) } }
 
+    /// One that has left the memory by now gets a memfd for its answer alone.
+    private func expectMemfd(_ buffer: BufferID) {
+        use(buffer, "sends a buffer that is gone")
+        let hasMemfd = memfds.contains(buffer) || shared.contains(buffer)
+        if state.memory.record(of: buffer) != nil, !hasMemfd { complain("sends a memfd that is not there") }
+    }
+
+    private func expectIdle(_ worker: WorkerID, besidesIdentifying: Bool) {
+        let isIdentifying = !besidesIdentifying && identifying.values.contains(worker)
+        let isDecoding = decodes.values.contains { $0.worker == worker }
+        if isDecoding || isIdentifying { complain("a second job for a busy decoder") }
+    }
+
     private func publish(_ buffer: BufferID, inBroker: Bool) {
         if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         if !inBroker { memfds.insert(buffer) }
@@ -694,15 +700,12 @@ final class StrictWorld {
 
     private func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
         expectReady(worker, .decode)
-        if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
+        expectIdle(worker, besidesIdentifying: true)
         if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
-        if fetches[fetch] == nil || !products.contains(fetch) {
-            complain("a partial decoding of a download that does not run")
-        }
+        #expect(fetches[fetch] != nil && products.contains(fetch), "parts of a download that does not run")
         if order.partialBytes != state.downloads[fetch]?.received { complain("bytes that did not come") }
-        if let end = partEnds[fetch], clock < end.adding(milliseconds: order.purpose == .header ? 20 : 200) {
-            complain("partial decodings too near")
-        }
+        let pause = order.purpose == .header ? 20 : 200
+        if let end = partEnds[fetch] { #expect(clock >= end.adding(milliseconds: pause), "parts too near") }
         if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
         if isEnding(worker, for: JobID(number: order.id)) { return }
         decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
@@ -730,24 +733,16 @@ final class StrictWorld {
         case .segment(let segment): segments.send(segment, to: client)
         case .page: if state.limits.validitySlots == 0 { complain("sends a page without slots") }
         case .descriptor(let buffer):
-            use(buffer, "sends a buffer that is gone")
-            // One that has left the memory by now gets a memfd for its answer alone.
-            if state.memory.record(of: buffer) != nil, !memfds.contains(buffer), !shared.contains(buffer) {
-                complain("sends a memfd that is not there")
-            }
+            expectMemfd(buffer)
             descriptors[client]?.insert(buffer.number)
         case .payload(let buffer, _, _):
-            use(buffer, "sends a payload that is gone")
-            if state.memory.record(of: buffer) != nil, !memfds.contains(buffer), !shared.contains(buffer) {
-                complain("sends a payload without a memfd that counts")
-            }
+            expectMemfd(buffer)
             payloads.append((client, buffer))
         }
         if case .image(_, let image) = reply, let buffer = image.buffer {
             segments.check(image, to: client)
             if image.segment != nil { descriptors[client]?.insert(buffer) }
-            let has = descriptors[client]?.contains(buffer) == true
-            if !has { complain("a buffer whose descriptor the client does not have") }
+            #expect(descriptors[client]?.contains(buffer) == true, "the client does not have the descriptor")
             #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
             if let slot = image.slot, let uid = state.clients[client]?.uid, let id = reply.id,
                 var request = requests[client]?[id]
@@ -760,14 +755,11 @@ final class StrictWorld {
         }
         if case .segmentEnded(let segment) = reply { segments.report(endOf: segment, to: client) }
         guard let id = reply.id else { return }
-        if case .image = reply, let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
-        if case .image = reply, clients[client]?.contains(id) != true {
-            complain("an image for a request that has ended")
+        if case .image = reply {
+            if let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
+            #expect(clients[client]?.contains(id) == true, "an image for a request that has ended")
         }
-        if !reply.isTerminal {
-            news[client, default: []].append(reply)
-            return
-        }
+        if !reply.isTerminal { return news[client, default: []].append(reply) }
         // Only gets are tracked here; other messages may use the same ids.
         if clients[client]?.remove(id) != nil {
             answers[client, default: [:]][id, default: []].append(reply)
