@@ -191,9 +191,9 @@ struct BoundsTests {
         #expect(world.state.clients.subscriptionsTaken == 17)
         for client in clients { world.disconnect(client) }
         #expect(world.state.clients.subscriptionsTaken == 1)
-        world.happen(.messageReceived(world.stranger, .cancel(id: 2, request: 1)))
+        world.cancel(world.stranger, 1)
         #expect(world.state.clients.subscriptionsTaken == 0 && !world.state.clients.hasSubscribers)
-        world.happen(.messageReceived(world.stranger, .cancel(id: 3, request: 1)))
+        world.cancel(world.stranger, 1)
     }
 
     // MARK: Leases

@@ -1,6 +1,7 @@
 import DiskRecords
 import HTTPValues
 import IPCProtocol
+import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -65,8 +66,8 @@ struct IdentificationTests {
         try download(1, "a")
         // A large one, because small ones are given to the worker ahead.
         try download(2, "b", bytes: Self.large)
-        world.happen(.messageReceived(client, .cancel(id: 10, request: 2)))
-        world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
+        world.cancel(client, 2)
+        world.cancel(client, 1)
         #expect(
             world.state.reservedBytes == BrokerLimits().leastEarlyResultBytes, "the running one may still be decoded")
         #expect(world.buffers.isEmpty)
@@ -120,7 +121,7 @@ struct IdentificationTests {
         let queued = try queueFive()
         world.get(client, id: 6, "4") { $0.priority = .high }
         world.get(client, id: 7, "5") { $0.priority = .high }
-        world.happen(.messageReceived(client, .cancel(id: 10, request: 6)))
+        world.cancel(client, 6)
         #expect(try next() == queued[4])
         #expect(try next() == queued[1])
     }
@@ -482,7 +483,7 @@ struct BriefJobTests {
     private func downloadCancelled(_ ids: ClosedRange<Int>) throws -> WorkerID {
         try download(ids)
         let worker = try worker
-        for id in ids { world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id))) }
+        for id in ids { world.cancel(client, id) }
         return worker
     }
 

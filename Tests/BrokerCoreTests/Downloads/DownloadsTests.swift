@@ -340,7 +340,7 @@ struct PatienceTests {
         let before = world.state.deadlines.count
         for id in 2...400 {
             world.get(client, id: id, "\(id)")
-            world.happen(.messageReceived(client, .cancel(id: 0, request: id)))
+            world.cancel(client, id)
         }
         #expect(held() == 1)
         #expect(world.state.deadlines.count < before + 200)
@@ -397,7 +397,7 @@ struct PatienceTests {
         for _ in 1...8 {
             let (job, fetch) = try #require(world.fetches.first)
             let id = try #require(Int(fetch.order.url.split(separator: "/").last ?? ""))
-            world.happen(.messageReceived(client, .cancel(id: 0, request: id)))
+            world.cancel(client, id)
             if world.stopping[job] != nil { world.endStopping(job, received: 0) }
             #expect(world.fetches.count == 1)
         }

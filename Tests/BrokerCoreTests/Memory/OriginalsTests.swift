@@ -335,11 +335,6 @@ struct StoredPixelsTests {
         if let job = world.identifying.keys.first { world.identify(job, content: content) }
     }
 
-    private func refusal(_ id: Int) -> ErrorCode? {
-        for case .reply(client, .error(id, let error), _) in world.lastActions { return error.code }
-        return nil
-    }
-
     private func ask(_ id: Int, _ path: String = "a", _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, path) {
             $0.cache = .onlyIfCached
@@ -401,14 +396,14 @@ struct StoredPixelsTests {
 
     @Test func `wrong layouts are refused`() throws {
         try store(bytes: 799)
-        #expect(refusal(1) == .badRequest)
+        #expect(world.lastError(1, to: client) == .badRequest)
         try store(id: 2, "a", StoredPixels(Self.geometry, stride: 79))
-        #expect(refusal(2) == .badRequest)
+        #expect(world.lastError(2, to: client) == .badRequest)
         try store(id: 3, bytes: 801 + StoredPixels.maximumRest)
-        #expect(refusal(3) == .badRequest)
+        #expect(world.lastError(3, to: client) == .badRequest)
         let large = try #require(PixelGeometry(width: 10_000, height: 10_000))
         try store(id: 4, "a", StoredPixels(large))
-        #expect(refusal(4) == .tooManyPixels && world.identifying.isEmpty)
+        #expect(world.lastError(4, to: client) == .tooManyPixels && world.identifying.isEmpty)
         #expect(world.state.memory.residentBytes == 0)
     }
 

@@ -37,7 +37,7 @@ final class ValidityTests {
         #expect(world.isValid(slot) && hit(2, "a")?.slot == slot)
         #expect(hit(1, "a", by: world.connect())?.slot == nil)
         for (id, change) in [
-            { $0.delivery = .none }, { $0.delivery = .inline }, { $0.retryFailed = true },
+            { $0.delivery = .none }, { $0.delivery = .inline }, { $0.retryFailed = true }, { $0.maxAgeSeconds = 1000 },
         ].enumerated() as EnumeratedSequence<[(inout GetOptions) -> Void]> {
             #expect(world.getImage(client, id: 10 + id, "a", change)?.slot == nil)
         }

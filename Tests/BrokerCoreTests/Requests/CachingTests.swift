@@ -179,7 +179,7 @@ struct CachingTests {
         #expect(world.fetches[job]?.order.resumption?.offset == 1000)
         world.respond(job, status: 206, total: 3000)
         world.progress(job, received: 2000, expected: 3000)
-        world.happen(.messageReceived(client, .cancel(id: 9, request: 1)))
+        world.cancel(client, 1)
         world.endStopping(job, received: 2000)
         world.get(client, id: 2, "a")
         #expect(
@@ -212,8 +212,7 @@ struct CachingTests {
         [world.connect(), world.connect(uid: 2000)].map { asking in
             world.get(asking, id: 1, path)
             guard let job = world.fetches.keys.first else { return world.error(asking, 1) == .recentlyFailed }
-            world.happen(.messageReceived(asking, .cancel(id: 2, request: 1)))
-            #expect(world.fetches[job] == nil)
+            #expect(world.cancel(asking, 1).fetches[job] == nil)
             return false
         }
     }
@@ -312,8 +311,7 @@ struct CachingTests {
         // All decoders are busy, so that the new bytes are not decoded yet.
         for id in 20..<40 { try world.download(client, id: id, "busy\(id)", content: id) }
         try world.download(client, id: 2, "a", content: 2) { $0.cache = .reload }
-        world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
-        #expect(world.getImage(client, id: 4, "a")?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.cancel(client, 2).getImage(client, id: 4, "a")?.buffer == world.image(client, 1)?.buffer)
         #expect(world.state.trials.isEmpty)
     }
 
@@ -326,14 +324,13 @@ struct CachingTests {
 
     @Test func `a download without waiters is not retried`() throws {
         try world.refuse(client, id: 1, "a", status: 503)
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        #expect(world.after(5_000).fetches.isEmpty && world.state.downloads.active.isEmpty)
+        #expect(world.cancel(client, 1).after(5_000).fetches.isEmpty && world.state.downloads.active.isEmpty)
     }
 
     @Test func `cancelled requests leave nothing behind, not even a deadline`() {
         for id in 1...10_000 {
             world.get(client, id: 2 * id, "a") { $0.totalTimeoutMs = 86_400_000 }
-            world.happen(.messageReceived(client, .cancel(id: 2 * id + 1, request: 2 * id)))
+            world.cancel(client, 2 * id)
         }
         #expect(world.state.deadlines.count < 5_000)
     }
@@ -344,7 +341,7 @@ struct CachingTests {
         world.get(client, id: 1, "a") { $0.priority = .low }
         world.get(client, id: 2, "a") { $0.priority = .high }
         #expect(priority == .high)
-        world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
+        world.cancel(client, 2)
         #expect(priority == .low)
     }
 
@@ -445,12 +442,10 @@ struct CoalescingTests {
     @Test func `a waiter that leaves does not affect others, the last one stops the transfer`() throws {
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
-        world.happen(.messageReceived(clients[0], .cancel(id: 2, request: 1)))
-        #expect(world.error(clients[0], 1) == .cancelled)
+        #expect(world.cancel(clients[0], 1).error(clients[0], 1) == .cancelled)
         world.disconnect(clients[1])
         #expect(world.fetches.count == 1)
-        world.happen(.messageReceived(clients[2], .cancel(id: 2, request: 1)))
-        #expect(world.fetches.isEmpty)
+        #expect(world.cancel(clients[2], 1).fetches.isEmpty)
         #expect(world.lastActions.contains { if case .stopFetch = $0 { true } else { false } })
         #expect(world.state.report[.cancelled] == 3)
         // The same image can be downloaded again at once.

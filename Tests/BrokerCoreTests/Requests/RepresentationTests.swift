@@ -1,6 +1,7 @@
 import DiskRecords
 import HTTPValues
 import IPCProtocol
+import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -289,7 +290,7 @@ struct HeaderTests {
         get(2) { _ in }
         try receive(60_000, of: 1_000_000)
         #expect(world.decodes.isEmpty)
-        world.happen(.messageReceived(client, .cancel(id: 9, request: 2)))
+        world.cancel(client, 2)
         world.progress(try fetch, received: 900_000, expected: 1_000_000, after: 300)
         #expect(world.decodes.isEmpty)
     }
@@ -429,17 +430,13 @@ struct PresetTests {
         #expect(world.getError(client, id: 3, "a") == .forbidden)
         #expect(load(4, "small")?.width == 5)
 
-        func refusal(of message: ClientMessage) -> ErrorCode? {
-            world.happen(.messageReceived(client, message))
-            for case .reply(_, .error(_, let error), _) in world.lastActions { return error.code }
-            return nil
+        for (id, preset) in [(5, nil), (7, "small")] as [(Int, String?)] {
+            let refusal = preset == nil ? ErrorCode.forbidden : nil
+            try world.query(client, id: id, "a") { $0.preset = preset }
+            #expect(world.lastError(id, to: client) == refusal)
+            try world.prefetch(client, id: id + 1, 1...1) { $0.options.preset = preset }
+            #expect(world.lastError(id + 1, to: client) == refusal)
         }
-        let url = try SourceURL("http://origin.test/a")
-        #expect(refusal(of: .query(GetRequest(id: 5, url: url))) == .forbidden)
-        #expect(refusal(of: .prefetch(PrefetchRequest(id: 6, urls: [url]))) == .forbidden)
-        let options = with(PrefetchRequest.defaultOptions) { $0.preset = "small" }
-        #expect(refusal(of: .query(GetRequest(id: 7, url: url, options: options))) == nil)
-        #expect(refusal(of: .prefetch(PrefetchRequest(id: 8, urls: [url], options: options))) == nil)
     }
 
     @Test func `a preset that has changed has another result, however often it was requested`() {

@@ -111,14 +111,6 @@ struct TermsTests {
         #expect(world.answers[client]?[8] == nil && world.fetches.count == 1)
     }
 
-    @Test func `an image within an age has no slot`() throws {
-        world.greet(client)
-        load()
-        #expect(world.getImage(client, id: 2, "a")?.slot != nil)
-        let image = try #require(world.getImage(client, id: 3, "a") { $0.maxAgeSeconds = 1000 })
-        #expect(image.slot == nil)
-    }
-
     // MARK: Retries
 
     @Test func `a request without retries ends with the first failure, the others go on`() throws {
@@ -190,8 +182,7 @@ struct TermsTests {
     @Test func `errors of the client have no alternative`() throws {
         let other = try url("b")
         world.get(client, id: 1, "a") { $0.alternatives = [other] }
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        #expect(world.error(client, 1) == .cancelled)
+        #expect(world.cancel(client, 1).error(client, 1) == .cancelled)
         world.get(client, id: 3, "a") { ($0.alternatives, $0.totalTimeoutMs) = ([other], 1000) }
         #expect(world.after(1001).error(client, 3) == .timeout && world.state.requests.isEmpty)
     }
@@ -305,8 +296,7 @@ struct UpdateTests {
 
     @Test func `a cancelled detached request ends for its client alone`() throws {
         getDetached(1, "a") { $0.priority = .high }
-        world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
-        #expect(world.error(client, 1) == .cancelled)
+        #expect(world.cancel(client, 1).error(client, 1) == .cancelled)
         #expect(world.state.pendingWeight(of: client) == 0 && requested == "a")
         // It has become low.
         world.failFetch(try #require(world.fetches.keys.first))
@@ -458,7 +448,7 @@ struct RaceTests {
     @Test func `a malformed message with the id of a pending request is answered without an id`() {
         world.get(client, id: 5, "a")
         world.happen(.messageRejected(client, id: 5, WireError(.badRequest, "It is wrong.")))
-        #expect(world.lastReplies(to: client).contains { if case .error(nil, _) = $0 { true } else { false } })
+        #expect(world.lastError(nil, to: client) == .badRequest)
         #expect(world.clients[client]?.contains(5) == true)
     }
 
@@ -500,7 +490,7 @@ struct RaceTests {
         #expect(world.fetches[job]?.order.resumption?.validator == "\"one\"")
         let worker = try #require(world.fetches[job]?.worker)
         // The origin restarts the body; before that is known, the last waiter cancels.
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.cancel(client, 1)
         world.happen(.fetchResponded(worker, job, world.response(), validator: "\"two\"", total: 2000))
         world.endStopping(job, received: 500)
         world.get(client, id: 3, "a")
@@ -521,8 +511,7 @@ struct RaceTests {
         let job = try begin()
         let worker = try #require(world.fetches[job]?.worker)
         world.receive(job, 100)
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        #expect(world.after(10_001).workers[worker]?.state == .dying)
+        #expect(world.cancel(client, 1).after(10_001).workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.downloads.stopping.isEmpty)
     }

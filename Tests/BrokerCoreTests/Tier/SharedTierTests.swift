@@ -123,8 +123,7 @@ struct SharedRequestTests {
 
     @Test func `a request that leaves ends its lease`() throws {
         try answer(.leased)
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        #expect(world.leases.isEmpty)
+        #expect(world.cancel(client, 1).leases.isEmpty)
     }
 
     /// Without a field, the body has more than 8 MiB.
@@ -284,7 +283,7 @@ struct SharedRequestTests {
 
     @Test func `what is no record for a request that has left is of no account`() throws {
         let lookup = try #require(world.sharedLookup)
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.cancel(client, 1)
         world.findUnreadable(lookup)
         #expect(world.rejectedShared.isEmpty && world.fetches.isEmpty)
     }
@@ -476,7 +475,7 @@ struct SharedRequestTests {
 
     @Test func `a request that leaves ends the lookup of its variant`() throws {
         let (world, client, lookup) = try askingVariant()
-        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.cancel(client, 1)
         world.findSharedVariant(lookup)
         #expect(world.state.brokenInvariant() == nil)
     }

@@ -73,6 +73,12 @@ extension StrictWorld {
         if !state.clients.holds(client, BufferID(number: buffer)) { descriptors[client]?.remove(buffer) }
     }
 
+    /// Cancels a request, and returns this world as it is then.
+    @discardableResult func cancel(_ client: ClientID, _ request: Int) -> StrictWorld {
+        happen(.messageReceived(client, .cancel(id: 1 << 41, request: request)))
+        return self
+    }
+
     /// Sends a request other than a `get` whose answer is kept.
     func ask(_ client: ClientID, id: Int, _ message: ClientMessage) {
         clients[client]?.insert(id)
@@ -83,6 +89,15 @@ extension StrictWorld {
     func lastReplies(to client: ClientID) -> [Reply] {
         lastActions.compactMap { if case .reply(client, let reply, _) = $0 { reply } else { nil } }
     }
+
+    /// The first error that the last event led to for a client, with a number or, at nil, without.
+    func lastError(_ id: Int?, to client: ClientID) -> ErrorCode? {
+        for case .error(id, let error) in lastReplies(to: client) { return error.code }
+        return nil
+    }
+
+    /// The lines of the log that the last event led to.
+    var lastLines: [LogRecord] { lastActions.compactMap { if case .log(let record) = $0 { record } else { nil } } }
 
     /// Sends a request about one URL of the usual origin.
     func remove(_ client: ClientID, id: Int, _ path: String) throws {
