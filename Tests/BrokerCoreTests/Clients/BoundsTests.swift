@@ -275,9 +275,7 @@ struct BoundsTests {
 
     @Test func `payloads that are not read count like leases`() {
         let (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected()
-        for id in 0..<40 {
-            world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) { $0.delivery = .inline }
-        }
+        for id in 0..<40 { world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) { $0.delivery = .inline } }
         #expect((8...11).contains(world.payloads.count))
         #expect(world.error(client, 39) == .quotaExceeded)
         // Sending the same image again takes no more quota.

@@ -155,9 +155,7 @@ struct FamilyTests {
         try world.download(client, id: id, path, content: content)
     }
 
-    private var loaders: [WorkerID] {
-        world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
-    }
+    private var loaders: [WorkerID] { world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted() }
 
     @Test func `a family has no process until it is needed, and keeps it after its first image for a minute`() throws {
         #expect(loaders.isEmpty)
@@ -208,9 +206,7 @@ struct FamilyTests {
     /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
     @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
         try load("a", 1, 1)
-        try world.expectKilled {
-            isHeader ? .headerRead($0, $1, decodePlan(of: .heif)) : .decodeForeign($0, $1, .png)
-        }
+        try world.expectKilled { isHeader ? .headerRead($0, $1, decodePlan(of: .heif)) : .decodeForeign($0, $1, .png) }
     }
 
     /// The message names the program and its package.

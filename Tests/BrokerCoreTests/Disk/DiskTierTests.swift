@@ -168,9 +168,7 @@ struct DiskTierTests {
         try world.decode()
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(
-            world.lastActions.contains {
-                if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false }
-            })
+            world.lastActions.contains { if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false } })
         try world.answerLookup(content: 1, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk && world.decodes.isEmpty)
         // If the raster is missing, the original is decoded.
@@ -215,9 +213,7 @@ struct DiskTierTests {
     @Test func `an original that enters memory during a lookup is not downloaded again`() throws {
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
-        world.get(client, id: 3, "a") {
-            $0.variant.width = 5; $0.delivery = .none
-        }
+        world.get(client, id: 3, "a") { ($0.variant.width, $0.delivery) = (5, .none) }
         let looks = world.diskJobs.keys.sorted()
         #expect(looks.count == 2)
         world.answerDiskJob(looks[0], content: nil)

@@ -26,9 +26,7 @@ struct FileTests {
     private let file = StrictWorld.identity(5)
 
     /// Requests the usual file, and returns its image after all work.
-    private func load(
-        _ id: Int, content: Int = 1, _ change: (inout GetOptions) -> Void = { _ in }
-    ) -> ImageReply? {
+    private func load(_ id: Int, content: Int = 1, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
         world.getFile(client, id: id, file, change)
         work(content: content)
         return world.image(client, id)

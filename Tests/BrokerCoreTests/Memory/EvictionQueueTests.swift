@@ -7,9 +7,7 @@ import Testing
 struct EvictionQueueTests {
     private var queue = EvictionQueue()
 
-    private mutating func evict(isHeld: (Int) -> Bool = { _ in false }) -> Int? {
-        queue.evict(isHeld: isHeld)
-    }
+    private mutating func evict(isHeld: (Int) -> Bool = { _ in false }) -> Int? { queue.evict(isHeld: isHeld) }
 
     @Test mutating func `the lowest value per byte is evicted first`() {
         queue.insert(0, microseconds: 20_000, bytes: 100_000)

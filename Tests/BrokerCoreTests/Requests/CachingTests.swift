@@ -112,9 +112,7 @@ struct CachingTests {
         world.decodeAll()
         #expect(world.image(users[0], 1)?.buffer != world.image(users[1], 1)?.buffer)
         // Each user finds their own image; a third user finds none.
-        for user in users {
-            #expect(world.getImage(user, id: 2, "a")?.buffer == world.image(user, 1)?.buffer)
-        }
+        for user in users { #expect(world.getImage(user, id: 2, "a")?.buffer == world.image(user, 1)?.buffer) }
         let third = world.connect(uid: 3000)
         #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }

@@ -434,9 +434,7 @@ extension SupervisionTests {
                 client, id: number, "\(number)", content: number, response: { $0.servedBy = server(number) })
             if world.answers[client]?[number] != nil { return 2 * (number - 1) }
             // The second attempt may be refused.
-            while let dying = world.decodes.values.first?.worker {
-                world.replaceWorker(dying, Self.crash, after: 10)
-            }
+            while let dying = world.decodes.values.first?.worker { world.replaceWorker(dying, Self.crash, after: 10) }
         }
         return 40
     }

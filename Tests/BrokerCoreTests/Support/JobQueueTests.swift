@@ -193,16 +193,6 @@ struct JobQueueTests {
 
     // MARK: Priorities
 
-    @Test func `at most eight jobs of a higher priority run before one of a lower`() {
-        var queue = JobQueue()
-        queue.push(job(1000), priority: .low, owner: owner(1))
-        queue.push(job(1001), priority: .low, owner: owner(1))
-        for number in 0..<40 { queue.push(job(number), priority: .high, owner: owner(2)) }
-        var places: [Int] = []
-        for place in 0..<42 where (queue.pop()?.number ?? 0) >= 1000 { places.append(place) }
-        #expect(places == [8, 17])
-    }
-
     @Test func `a lower priority is not starved at a busy origin`() {
         var queue = JobQueue(groupLimit: 1)
         queue.push(job(1), priority: .high, owner: owner(1), group: "a")

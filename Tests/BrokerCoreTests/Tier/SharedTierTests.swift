@@ -14,9 +14,7 @@ struct SharedRequestTests {
 
     init() { world.get(client, id: 1, "a") }
 
-    private static func world(
-        isReady: Bool = true, sharesVariants: Bool = false, maxWrites: Int = 512
-    ) -> StrictWorld {
+    private static func world(isReady: Bool = true, sharesVariants: Bool = false, maxWrites: Int = 512) -> StrictWorld {
         let world = StrictWorld.starting {
             ($0.workers, $0.usesSharedTier) = (1, true)
             ($0.sharesVariants, $0.maxSharedWrites) = (sharesVariants, maxWrites)
@@ -35,9 +33,7 @@ struct SharedRequestTests {
     private func answer(_ answer: SharedAnswer) throws { world.answerShared(try #require(world.sharedLookup), answer) }
 
     /// The process of the tier, which has a lookup.
-    private func process(_ world: StrictWorld) throws -> WorkerID {
-        try #require(world.tierJobs.values.first?.worker)
-    }
+    private func process(_ world: StrictWorld) throws -> WorkerID { try #require(world.tierJobs.values.first?.worker) }
 
     /// The digest of the original that was written last.
     private func writtenDigest(_ world: StrictWorld) -> String? {

@@ -196,15 +196,13 @@ struct KeptStateTests {
         (original.cookies, original.owner, original.varyKey) = (true, 1000, "accept: */*")
         (original.isFromDisk, original.isOnDisk, original.staysOffDisk) = (true, true, true)
         content.originals = [original]
-        var body = KeptBuffer.blank
-        (body.number, body.bytes, body.contents) = (15, 3, [1, 2, 3])
+        let body = with(KeptBuffer.blank) { ($0.number, $0.bytes, $0.contents) = (15, 3, [1, 2, 3]) }
         var pixels = KeptBuffer.blank
         (pixels.number, pixels.bytes, pixels.geometry) = (16, 48, header.geometry)
         (pixels.microseconds, pixels.uses, pixels.idleMs, pixels.wasRequested) = (900, 7, 40, true)
         pixels.transform = Transform(width: 4)
         pixels.place = KeptBuffer.Place(descriptor: 9, inode: 123)
-        var file = pixels
-        (file.number, file.encoding, file.bytes) = (17, Encoding(.webp, quality: 50), 20)
+        let file = with(pixels) { ($0.number, $0.encoding, $0.bytes) = (17, Encoding(.webp, quality: 50), 20) }
         content.buffers = [body, pixels, file]
         state.contents = [content]
         var client = KeptClient(descriptor: 11)

@@ -180,9 +180,7 @@ struct RandomEventTests {
         case 64..<72: answerFetch(world, &random)
         case 72..<73: if let job = random.any(of: world.fetches.keys) { world.failFetch(job) }
         case 73..<74:
-            if let job = random.any(of: world.stopping.keys) {
-                world.endStopping(job, received: random.pick(0...2000))
-            }
+            if let job = random.any(of: world.stopping.keys) { world.endStopping(job, received: random.pick(0...2000)) }
         case 74..<82:
             if let job = random.any(of: world.identifying.keys) {
                 let width = world.early[job] == nil || random.flip() ? nil : 10
@@ -241,9 +239,7 @@ struct RandomEventTests {
         while let (worker, job) = world.measuring.popLast() {
             world.happen(.processorTimeUsed(worker, job, milliseconds: random.pick(0...10_500)))
         }
-        for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-            world.endWorker(worker, random.flip() ? .ended(.signal(9)) : .ended(.status(0)))
-        }
+        world.endDying { random.flip() ? .ended(.signal(9)) : .ended(.status(0)) }
     }
 
     /// Sends a random message with a local file, which may be examined at once.
@@ -600,9 +596,7 @@ struct RandomPartialTests {
             default: world.happen(.timePassed, after: random.pick(0...150))
             }
             world.measuring = []
-            for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-                world.endWorker(worker, .ended(.signal(9)))
-            }
+            world.endDying { .ended(.signal(9)) }
         }
         for client in clients { world.disconnect(client) }
         for job in world.decodes.keys.sorted() { world.failDecode(job) }

@@ -150,6 +150,10 @@ struct SegmentWorld {
         let bytes: Int
 
         var range: Range<Int> { place.offset..<place.offset + bytes }
+
+        func overlaps(_ other: Image) -> Bool {
+            place.segment == other.place.segment && range.overlaps(other.range)
+        }
     }
 
     private var sizes: [Int: Int] = [:]
@@ -158,10 +162,9 @@ struct SegmentWorld {
     private var ended: Set<Int> = []
     /// Images that clients still have mapped, whose connections the broker has ended.
     private var mapped: [Image] = []
-    /// The number of images that were placed, that were moved, that were sent as parts of segments, and that were
-    /// leased when their segment ended.
+    /// The number of images that were placed, that were sent as parts of segments, and that were leased when their
+    /// segment ended.
     private(set) var placed = 0
-    private(set) var moved = 0
     private(set) var sent = 0
     private(set) var stranded = 0
 
@@ -182,7 +185,6 @@ struct SegmentWorld {
                 continue
             }
             write(move.buffer, Image(place: move.to, bytes: image.bytes))
-            moved += 1
         }
     }
 
@@ -190,14 +192,8 @@ struct SegmentWorld {
         guard let size = sizes[image.place.segment], image.range.upperBound <= size else {
             return complain("writes outside of a segment")
         }
-        for (other, there) in images
-        where other != buffer && there.place.segment == image.place.segment && there.range.overlaps(image.range) {
-            complain("writes over \(other)")
-        }
-        for there in mapped
-        where there.place.segment == image.place.segment && there.range.overlaps(image.range) {
-            complain("writes over an image that a client has mapped")
-        }
+        for (other, there) in images where other != buffer && there.overlaps(image) { complain("writes over \(other)") }
+        if mapped.contains(where: image.overlaps) { complain("writes over an image that a client has mapped") }
         images[buffer] = image
     }
 

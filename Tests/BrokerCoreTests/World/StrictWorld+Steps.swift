@@ -47,6 +47,11 @@ extension StrictWorld {
         readyAll()
     }
 
+    /// Ends the workers that are to be killed, or to exit.
+    func endDying(_ exit: () -> WorkerExit) {
+        for worker in workers.filter({ $0.value.state == .dying }).keys.sorted() { endWorker(worker, exit()) }
+    }
+
     /// Lets the worker of the first decoding report something, and expects that it is killed for that.
     func expectKilled(
         at location: SourceLocation = #_sourceLocation, _ report: (WorkerID, JobID) throws -> Event

@@ -84,8 +84,6 @@ final class StrictWorld {
     /// The quarantine records last sent to the disk tier.
     var quarantined: [QuarantineRecord]?
     var forkServersRespawned = 0
-    /// Record updates sent to the disk tier for originals that it may hold.
-    var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
     /// The end of the last partial decoding of each download.
     var partEnds: [JobID: Instant] = [:]
@@ -188,8 +186,7 @@ final class StrictWorld {
 
     private func check(_ event: Event) {
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
-        let known = Set(state.memory.bufferIDs).union(state.removedInUse)
-            .union(state.downloads.completeBodies)
+        let known = Set(state.memory.bufferIDs).union(state.removedInUse).union(state.downloads.completeBodies)
         for buffer in state.memory.bufferIDs
         where state.memory.hasMemfd(buffer) != (memfds.contains(buffer) || shared.contains(buffer)) {
             complain("after \(event): the memfd of \(buffer)")
@@ -198,15 +195,11 @@ final class StrictWorld {
         checkPage(after: event)
         checkOriginals(after: event)
         checkFiles(after: event)
-        let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys).union(reading.keys)
-            .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
-        if Set(products)
-            != Set(fetches.keys).union(decodes.filter { $0.value.hasOutput || $0.value.room > 0 }.keys).union(
-                early.keys
-            ).union(begun)
-        {
-            complain("after \(event): unfinished products \(products) of no job")
-        }
+        let resumed = state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys
+        let kept = Set(state.downloads.keptBodyJobs).union(stopping.keys).union(reading.keys).union(resumed)
+        let decoded = decodes.filter { $0.value.hasOutput || $0.value.room > 0 }.keys
+        let unfinished = kept.union(fetches.keys).union(decoded).union(early.keys)
+        if products != unfinished { complain("after \(event): unfinished products \(products) of no job") }
     }
 
     func connect(uid: UInt32 = 1000, isAdmin: Bool = false) -> ClientID {
@@ -565,9 +558,6 @@ final class StrictWorld {
             identifying[job] = worker
             (early[job], earlyRooms[job]) = (decode, room)
             if decode != nil { products.insert(job) }
-        case .update(let worker, let record):
-            expectReady(worker, .cache)
-            updates.append(record)
         case .clear(let worker, let job, _): begin(.clear, job, on: worker)
         case .discardOnDisk(let worker, let job, let digests):
             discarded.formUnion(digests)
@@ -619,7 +609,7 @@ final class StrictWorld {
         case .respawnForkServer: forkServersRespawned += 1
         case .find(let worker, let job, let keys, let form, _):
             begin(.find(form: form, keys: keys), job, on: worker)
-        case .touch(let worker, _): expectReady(worker, .cache)
+        case .touch(let worker, _), .update(let worker, _): expectReady(worker, .cache)
         case .saveQuarantine(let worker, let records):
             expectReady(worker, .cache)
             quarantined = records
