@@ -18,41 +18,32 @@ struct ColorTests {
 
     static func png(_ picture: TestPicture, _ kind: TestPNG.Kind) -> [UInt8] { TestPNG(picture, kind).file }
 
-    struct Sample: CustomTestStringConvertible {
-        let testDescription: String
-        let file: [UInt8]
-        /// The largest difference from Pillow, which uses the same colour library but other decoders.
-        let tolerance: Int
-
-        init(_ name: String, _ file: [UInt8], tolerance: Int = 0) {
-            (testDescription, self.file, self.tolerance) = (name, file, tolerance)
-        }
-    }
-
-    static let samples: [Sample] = {
+    /// With the largest difference from Pillow, which uses the same colour library but other decoders.
+    static let samples: [NamedFile<Int>] = {
         let wide = TestProfile.wide()
         let gray = TestProfile.gray(gamma: 1.8)
         let webp = (try? colors.encoded(.webp)) ?? []
         let parts = TestProfile.inserted(wide, intoJPEG: colors.jpeg(.progressive), step: 100, reversed: true)
         return [
-            Sample("PNG", TestProfile.inserted(wide, intoPNG: png(colors, .rgb))),
-            Sample("PNG, gray", TestProfile.inserted(gray, intoPNG: png(grays, .gray))),
-            Sample("JPEG", TestProfile.inserted(wide, intoJPEG: colors.jpeg(.baseline)), tolerance: 2),
-            Sample("JPEG, its profile in parts", parts, tolerance: 2),
-            Sample("JPEG, inks", TestProfile.inserted(TestProfile.cmyk, intoJPEG: inks.jpeg(.cmyk)), tolerance: 2),
-            Sample("WebP", TestProfile.inserted(wide, intoWebP: webp, width: colors.width, height: colors.height)),
+            NamedFile("PNG", TestProfile.inserted(wide, intoPNG: png(colors, .rgb)), 0),
+            NamedFile("PNG, gray", TestProfile.inserted(gray, intoPNG: png(grays, .gray)), 0),
+            NamedFile("JPEG", TestProfile.inserted(wide, intoJPEG: colors.jpeg(.baseline)), 2),
+            NamedFile("JPEG, its profile in parts", parts, 2),
+            NamedFile("JPEG, inks", TestProfile.inserted(TestProfile.cmyk, intoJPEG: inks.jpeg(.cmyk)), 2),
+            NamedFile(
+                "WebP", TestProfile.inserted(wide, intoWebP: webp, width: colors.width, height: colors.height), 0),
         ]
     }()
 
     @Test(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"), arguments: samples)
-    func conversionEqualsPillow(_ sample: Sample) throws {
+    func conversionEqualsPillow(_ sample: NamedFile<Int>) throws {
         let expected = try Pillow.converted(sample.file, width: 64, height: 48)
         let picture = try decode(sample.file)
-        #expect(try #require(picture.difference(from: expected)) <= sample.tolerance)
+        #expect(try #require(picture.difference(from: expected)) <= sample.expected)
         #expect(try decode(sample.file, .bgra8) == picture.bgra)
     }
 
-    @Test(arguments: samples) func confinedWorkersConvert(_ sample: Sample) throws {
+    @Test(arguments: samples) func confinedWorkersConvert(_ sample: NamedFile<Int>) throws {
         let worker = try TestWorker()
         let (plan, result, output) = try worker.run(DecodeJob(id: 1), try memoryFile(sample.file))
         #expect(result == DecodeResult(bytes: plan.result.bytes))

@@ -173,26 +173,19 @@ struct ScanSkippingTests {
 
 /// Decoding of files that are still being downloaded.
 struct PartialDecodingTests {
-    struct Sample: CustomTestStringConvertible {
-        let testDescription: String
-        let file: [UInt8]
-        let stages: Int
-    }
-
     static let scene = TestPicture.scene(width: 240, height: 180)
-    static let samples: [Sample] = {
+    /// With the number of stages.
+    static let samples: [NamedFile<Int>] = {
         let transparent = TestPicture.scene(width: 240, height: 180, transparent: true)
         let file = { (picture: TestPicture, lossless: Bool) in
             (try? picture.encoded(.webp, lossless: lossless, quality: 90)) ?? []
         }
         return [
-            Sample(testDescription: "JPEG", file: scene.jpeg(.progressive, quality: 85), stages: 10),
-            Sample(
-                testDescription: "JPEG, arithmetic", file: scene.jpeg(.arithmeticProgressive, quality: 85), stages: 10),
-            Sample(testDescription: "PNG", file: interlaced(transparent), stages: 7),
-            Sample(testDescription: "WebP, lossy", file: file(scene, false), stages: 16),
-            Sample(testDescription: "WebP, lossy with alpha", file: file(transparent, false), stages: 16),
-            Sample(testDescription: "WebP, lossless", file: file(transparent, true), stages: 16),
+            NamedFile("JPEG", scene.jpeg(.progressive, quality: 85), 10),
+            NamedFile("JPEG, arithmetic", scene.jpeg(.arithmeticProgressive, quality: 85), 10),
+            NamedFile("PNG", interlaced(transparent), 7), NamedFile("WebP, lossy", file(scene, false), 16),
+            NamedFile("WebP, lossy with alpha", file(transparent, false), 16),
+            NamedFile("WebP, lossless", file(transparent, true), 16),
         ]
     }()
 
@@ -216,7 +209,7 @@ struct PartialDecodingTests {
     }
 
     /// Every twentieth of the file brings the image at least as near to the final one.
-    @Test(arguments: samples) func imagesImproveWithMoreBytes(_ sample: Sample) throws {
+    @Test(arguments: samples) func imagesImproveWithMoreBytes(_ sample: NamedFile<Int>) throws {
         for transform in [Transform(alpha: .straight), Transform(width: 50, pixelFormat: .bgra8)] {
             let whole = try decode(sample.file, with: transform)
             var seen: [(stage: Int, decibels: Double)] = []
@@ -233,21 +226,21 @@ struct PartialDecodingTests {
                 }
                 seen.append((part.stage, decibels))
             }
-            #expect(seen.last?.decibels == .infinity && seen.last?.stage == sample.stages)
+            #expect(seen.last?.decibels == .infinity && seen.last?.stage == sample.expected)
             // The first image is available early, and improves several times.
             #expect(seen.count >= 10 && Set(seen.map(\.stage)).count >= 4, "\(seen.map(\.stage))")
         }
     }
 
     /// The image depends on its stage only, except for WebP, which is decoded row by row.
-    @Test(arguments: samples[..<2]) func everyStageHasOneImage(_ sample: Sample) throws {
+    @Test(arguments: samples[..<2]) func everyStageHasOneImage(_ sample: NamedFile<Int>) throws {
         var seen: [Int: TestPicture] = [:]
         for count in stride(from: 100, through: sample.file.count, by: 97) {
             guard let part = try part(sample.file, count) else { continue }
             #expect(seen[part.stage] == nil || seen[part.stage] == part.picture)
             seen[part.stage] = part.picture
         }
-        #expect(seen.count >= sample.stages - 1)
+        #expect(seen.count >= sample.expected - 1)
     }
 
     @Test func missingPixelsEqualTheirNeighbours() throws {
@@ -307,7 +300,9 @@ struct PartialDecodingTests {
         #expect(failure(JPEGBomb.progressive(8, 8, components: 1, scans: 501)) == .tooManyPixels)
     }
 
-    @Test(arguments: samples) func `every damaged file ends with an image or an error code`(_ sample: Sample) throws {
+    @Test(arguments: samples) func `every damaged file ends with an image or an error code`(_ sample: NamedFile<Int>)
+        throws
+    {
         var random = SplitMix64(state: 7)
         let codes: [ErrorCode?] = [nil, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         for _ in 0..<300 {

@@ -3,15 +3,7 @@
 
 /// Decoding any bytes ends with the complete image or an error code, and never with missing pixels.
 struct DamageTests {
-    struct Sample: CustomTestStringConvertible {
-        let testDescription: String
-        let file: [UInt8]
-
-        init(_ name: String, _ file: [UInt8]) {
-            testDescription = name
-            self.file = file
-        }
-    }
+    typealias Sample = NamedFile<Void>
 
     static let samples: [Sample] = {
         let picture = TestPicture.gradient(width: 45, height: 37, transparent: true)
@@ -224,24 +216,13 @@ struct DamageTests {
 
 /// Damaged images of which as much as possible is decoded.
 struct AcceptedDamageTests {
-    struct Sample: CustomTestStringConvertible {
-        let testDescription: String
-        let file: [UInt8]
-        /// Whether rows are stored one after the other, so that those before the damage are those of the whole image.
-        let isSequential: Bool
-        /// Whether missing rows are transparent; else they are gray.
-        let isTransparent: Bool
-        /// The largest difference of rows that are decoded: the last one before the damage may lack its neighbour's
-        /// chroma.
-        let tolerance: Int
+    /// Whether rows are stored one after the other, so that those before the damage are those of the whole image, and
+    /// whether missing rows are transparent; else they are gray.
+    typealias Sample = NamedFile<(isSequential: Bool, isTransparent: Bool)>
 
-        init(
-            _ name: String, _ file: [UInt8], isSequential: Bool = true, isTransparent: Bool = true, tolerance: Int = 0
-        ) {
-            (testDescription, self.file, self.isSequential) = (name, file, isSequential)
-            (self.isTransparent, self.tolerance) = (isTransparent, tolerance)
-        }
-    }
+    private static func sample(
+        _ name: String, _ file: [UInt8], isSequential: Bool = true, isTransparent: Bool = true
+    ) -> Sample { Sample(name, file, (isSequential, isTransparent)) }
 
     private static func noise(_ width: Int, _ height: Int, transparent: Bool = false) -> TestPicture {
         var random = SplitMix64(state: 3)
@@ -265,14 +246,14 @@ struct AcceptedDamageTests {
         let few = opaque.map { SIMD4($0.x & 0xC0, $0.y & 0xE0, $0.z & 0x80, 255) }
         let still = TestAnimation(width: 113, height: 131, frames: [TestAnimation.Frame(0, 0, few)])
         return [
-            Sample("PNG, stored", picture.png), Sample("PNG, several chunks", pieces.file),
-            Sample("PNG, palette", palette.file), Sample("PNG", (try? opaque.encoded(.png)) ?? []),
-            Sample("PNG, interlaced", interlaced.file, isSequential: false),
-            Sample("JPEG", opaque.jpeg(.baseline), isTransparent: false, tolerance: 255),
-            Sample("JPEG, CMYK", opaque.jpeg(.cmyk), isTransparent: false, tolerance: 255),
-            Sample("JPEG, progressive", opaque.jpeg(.progressive), isSequential: false, isTransparent: false),
-            Sample("WebP, lossless", picture.webp()), Sample("WebP", opaque.webp(lossless: false)),
-            Sample("GIF", still.gif()), Sample("GIF, interlaced", still.gif(interlaced: true), isSequential: false),
+            sample("PNG, stored", picture.png), sample("PNG, several chunks", pieces.file),
+            sample("PNG, palette", palette.file), sample("PNG", (try? opaque.encoded(.png)) ?? []),
+            sample("PNG, interlaced", interlaced.file, isSequential: false),
+            sample("JPEG", opaque.jpeg(.baseline), isTransparent: false),
+            sample("JPEG, CMYK", opaque.jpeg(.cmyk), isTransparent: false),
+            sample("JPEG, progressive", opaque.jpeg(.progressive), isSequential: false, isTransparent: false),
+            sample("WebP, lossless", picture.webp()), sample("WebP", opaque.webp(lossless: false)),
+            sample("GIF", still.gif()), sample("GIF, interlaced", still.gif(interlaced: true), isSequential: false),
         ]
     }()
 
@@ -309,14 +290,14 @@ struct AcceptedDamageTests {
         #expect(result.damage?.hasSuffix(".") == true)
         #expect(result.placeholder == nil)
         #expect((picture.width, picture.height) == (whole.width, whole.height))
-        if sample.isSequential {
+        if sample.expected.isSequential {
             let sound = soundRows(picture, whole)
             // About as many rows as there are bytes.
             #expect(sound >= whole.height * quarters / 4 - 34, "\(sound) rows")
             #expect(sound < whole.height)
             // At most one group of rows is neither sound nor missing.
             let missing = rows(picture, min(sound + 33, whole.height)..<whole.height)
-            if sample.isTransparent {
+            if sample.expected.isTransparent {
                 #expect(rows(picture, min(sound + 2, whole.height)..<whole.height).allSatisfy { $0 == 0 })
             } else {
                 #expect(
@@ -325,7 +306,7 @@ struct AcceptedDamageTests {
         } else {
             let fresh = picture.bytes.indices.count { $0 % 4 == 3 && picture.bytes[$0] != 0 }
             #expect(fresh > whole.width * whole.height / 8)
-            if !sample.isTransparent { #expect(fresh == whole.width * whole.height) }
+            if !sample.expected.isTransparent { #expect(fresh == whole.width * whole.height) }
         }
         // Without acceptance, it is the error as before.
         #expect(failure(cut) == .truncated)
@@ -376,7 +357,7 @@ struct AcceptedDamageTests {
             do {
                 let (pictures, result, _) = try accept(bytes, job())
                 #expect((result.damage == nil) == (refused == nil))
-                if sample.isSequential, result.damage != nil {
+                if sample.expected.isSequential, result.damage != nil {
                     #expect(soundRows(pictures[0], whole) >= whole.height / 2 - 36)
                 }
                 if result.damage != nil { accepted += 1 }
@@ -462,7 +443,7 @@ struct AcceptedDamageTests {
         gray.transform = Transform(pixelFormat: .gray8, acceptsDamage: true)
         let levels = try Decoded(cut, for: gray)
         #expect(levels.bytes.count == large.width * large.height && levels.result.damage != nil)
-        if sample.isTransparent, sample.isSequential { #expect(levels.bytes.last == 255) }
+        if sample.expected.isTransparent, sample.expected.isSequential { #expect(levels.bytes.last == 255) }
         var encoded = job()
         encoded.encoding = Encoding(.png)
         let written = try Decoded(cut, for: encoded)

@@ -361,16 +361,7 @@ struct ScalingLimitTests {
 /// Compares scaled results with Pillow, an independent implementation: visually equal to its LANCZOS or BOX filter.
 @Suite(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"))
 struct PillowTests {
-    struct Sample: CustomTestStringConvertible {
-        let testDescription: String
-        let file: [UInt8]
-        let picture: TestPicture
-        let decibels: Double
-
-        init(_ name: String, _ picture: TestPicture, _ file: [UInt8], _ decibels: Double) {
-            (testDescription, self.picture, self.file, self.decibels) = (name, picture, file, decibels)
-        }
-    }
+    typealias Sample = NamedFile<(picture: TestPicture, decibels: Double)>
 
     static let samples: [Sample] = {
         let opaque = TestPicture.scene(width: 400, height: 300)
@@ -379,14 +370,14 @@ struct PillowTests {
             (try? picture.encoded(format, lossless: lossless, quality: 90)) ?? []
         }
         return [
-            Sample("PNG", opaque, file(opaque, .png, true), 40),
-            Sample("PNG with alpha", transparent, file(transparent, .png, true), 40),
-            Sample("JPEG", opaque, opaque.jpeg(.baseline, quality: 90), 34),
-            Sample("JPEG, progressive", opaque, opaque.jpeg(.progressive, quality: 90), 34),
-            Sample("WebP, lossy", opaque, file(opaque, .webp, false), 34),
-            Sample("WebP, lossy with alpha", transparent, file(transparent, .webp, false), 34),
-            Sample("WebP, lossless", opaque, file(opaque, .webp, true), 34),
-            Sample("WebP, lossless with alpha", transparent, file(transparent, .webp, true), 34),
+            Sample("PNG", file(opaque, .png, true), (opaque, 40)),
+            Sample("PNG with alpha", file(transparent, .png, true), (transparent, 40)),
+            Sample("JPEG", opaque.jpeg(.baseline, quality: 90), (opaque, 34)),
+            Sample("JPEG, progressive", opaque.jpeg(.progressive, quality: 90), (opaque, 34)),
+            Sample("WebP, lossy", file(opaque, .webp, false), (opaque, 34)),
+            Sample("WebP, lossy with alpha", file(transparent, .webp, false), (transparent, 34)),
+            Sample("WebP, lossless", file(opaque, .webp, true), (opaque, 34)),
+            Sample("WebP, lossless with alpha", file(transparent, .webp, true), (transparent, 34)),
         ]
     }()
 
@@ -400,14 +391,14 @@ struct PillowTests {
         let transforms = Self.sizes.flatMap { (width, height) in
             [Transform.Fit.fill, .cover].map { Transform(width: width, height: height, fit: $0) }
         }
-        let plans = try transforms.map { try #require($0.plan(for: sample.picture.geometry)) }
+        let plans = try transforms.map { try #require($0.plan(for: sample.expected.picture.geometry)) }
         let (smooth, plain) = (
             try Pillow.scale(sample.file, plans, filter: "LANCZOS"), try Pillow.scale(sample.file, plans, filter: "BOX")
         )
         for (index, transform) in transforms.enumerated() {
             let result = try decode(sample.file, with: transform)
             let decibels = max(result.decibels(against: smooth[index]), result.decibels(against: plain[index]))
-            #expect(decibels >= sample.decibels, "\(transform.canonical): \(decibels) dB")
+            #expect(decibels >= sample.expected.decibels, "\(transform.canonical): \(decibels) dB")
         }
     }
 }

@@ -2,9 +2,9 @@
 
 extension EncodedImage {
     /// Reads the header of a file of any family.
-    init(
-        _ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions()
-    ) throws(WireError) { try self.init(source, for: job, allCodecs, conversions: conversions) }
+    init(_ source: ImageSource, for job: DecodeJob) throws(WireError) {
+        try self.init(source, for: job, allCodecs, conversions: ColorConversions())
+    }
 }
 
 extension DecodeJob {
@@ -81,6 +81,21 @@ struct Decoded {
             TestPicture(width: geometry.width, height: geometry.height, bytes: Array(bytes[$0..<$0 + geometry.bytes]))
         }
     }
+}
+
+/// A file and what is expected of it, by a name in the output of tests, which would otherwise print its bytes.
+struct NamedFile<Expected: Sendable>: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let file: [UInt8]
+    let expected: Expected
+
+    init(_ name: String, _ file: [UInt8], _ expected: Expected) {
+        (testDescription, self.file, self.expected) = (name, file, expected)
+    }
+}
+
+extension NamedFile<Void> {
+    init(_ name: String, _ file: [UInt8]) { self.init(name, file, ()) }
 }
 
 func plan(_ file: [UInt8], for job: DecodeJob = DecodeJob(id: 1)) throws -> DecodePlan {
