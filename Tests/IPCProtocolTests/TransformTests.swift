@@ -2,50 +2,37 @@
 
 /// What becomes of a picture's size: the protocol page's four fits, and the scale-down limit.
 struct TransformTests {
-    struct Row: CustomTestStringConvertible {
-        let source: (Int, Int)
-        let box: (Int?, Int?)
-        let fit: Transform.Fit
-        let result: (Int, Int)
-
-        init(_ source: (Int, Int), _ box: (Int?, Int?), _ fit: Transform.Fit, _ result: (Int, Int)) {
-            (self.source, self.box, self.fit, self.result) = (source, box, fit, result)
-        }
-
-        var testDescription: String {
-            let side = { (side: Int?) in side.map(String.init) ?? "?" }
-            return "\(source.0)×\(source.1) \(fit) \(side(box.0))×\(side(box.1))"
-        }
-    }
-
-    static let rows: [Row] = [
+    static let rows: [((Int, Int), (Int?, Int?), Transform.Fit, (Int, Int))] = [
         // Inside: never enlarged.
-        Row((400, 300), (100, 100), .inside, (100, 75)), Row((300, 400), (100, 100), .inside, (75, 100)),
-        Row((400, 300), (200, nil), .inside, (200, 150)), Row((400, 300), (nil, 30), .inside, (40, 30)),
-        Row((400, 300), (400, 300), .inside, (400, 300)), Row((400, 300), (1000, 1000), .inside, (400, 300)),
-        Row((400, 300), (65_535, nil), .inside, (400, 300)), Row((400, 300), (400, 299), .inside, (399, 299)),
-        Row((65_535, 1), (10, 10), .inside, (10, 1)), Row((1, 65_535), (10, 10), .inside, (1, 10)),
-        Row((65_535, 65_535), (1, 1), .inside, (1, 1)), Row((3, 3), (1, nil), .inside, (1, 1)),
-        Row((1, 1), (100, 100), .inside, (1, 1)), Row((1000, 1001), (500, 500), .inside, (500, 500)),
+        ((400, 300), (100, 100), .inside, (100, 75)), ((300, 400), (100, 100), .inside, (75, 100)),
+        ((400, 300), (200, nil), .inside, (200, 150)), ((400, 300), (nil, 30), .inside, (40, 30)),
+        ((400, 300), (400, 300), .inside, (400, 300)), ((400, 300), (1000, 1000), .inside, (400, 300)),
+        ((400, 300), (65_535, nil), .inside, (400, 300)), ((400, 300), (400, 299), .inside, (399, 299)),
+        ((65_535, 1), (10, 10), .inside, (10, 1)), ((1, 65_535), (10, 10), .inside, (1, 10)),
+        ((65_535, 65_535), (1, 1), .inside, (1, 1)), ((3, 3), (1, nil), .inside, (1, 1)),
+        ((1, 1), (100, 100), .inside, (1, 1)), ((1000, 1001), (500, 500), .inside, (500, 500)),
         // Contain: enlarged too.
-        Row((400, 300), (100, 100), .contain, (100, 75)), Row((400, 300), (800, 800), .contain, (800, 600)),
-        Row((1, 1), (100, 50), .contain, (50, 50)), Row((2, 1), (nil, 100), .contain, (200, 100)),
-        Row((65_535, 1), (10, 10), .contain, (10, 1)), Row((65_535, 1), (65_535, 65_535), .contain, (65_535, 1)),
+        ((400, 300), (100, 100), .contain, (100, 75)), ((400, 300), (800, 800), .contain, (800, 600)),
+        ((1, 1), (100, 50), .contain, (50, 50)), ((2, 1), (nil, 100), .contain, (200, 100)),
+        ((65_535, 1), (10, 10), .contain, (10, 1)), ((65_535, 1), (65_535, 65_535), .contain, (65_535, 1)),
         // Cover and fill: exactly the box.
-        Row((400, 300), (100, 100), .cover, (100, 100)), Row((40, 30), (1000, 7), .cover, (1000, 7)),
-        Row((65_535, 1), (10, 10), .cover, (10, 10)), Row((400, 300), (200, nil), .cover, (200, 150)),
-        Row((65_535, 1), (10, nil), .cover, (10, 1)), Row((400, 300), (100, 100), .fill, (100, 100)),
-        Row((1, 1), (65_535, 700), .fill, (65_535, 700)), Row((400, 300), (nil, 600), .fill, (800, 600)),
-        Row((65_535, 1), (10, 10), .fill, (10, 10)), Row((1, 65_535), (10, 10), .fill, (10, 10)),
-        Row((65_535, 65_535), (1, 1), .fill, (1, 1)),
+        ((400, 300), (100, 100), .cover, (100, 100)), ((40, 30), (1000, 7), .cover, (1000, 7)),
+        ((65_535, 1), (10, 10), .cover, (10, 10)), ((400, 300), (200, nil), .cover, (200, 150)),
+        ((65_535, 1), (10, nil), .cover, (10, 1)), ((400, 300), (100, 100), .fill, (100, 100)),
+        ((1, 1), (65_535, 700), .fill, (65_535, 700)), ((400, 300), (nil, 600), .fill, (800, 600)),
+        ((65_535, 1), (10, 10), .fill, (10, 10)), ((1, 65_535), (10, 10), .fill, (10, 10)),
+        ((65_535, 65_535), (1, 1), .fill, (1, 1)),
         // No box.
-        Row((400, 300), (nil, nil), .inside, (400, 300)), Row((65_535, 65_535), (nil, nil), .cover, (65_535, 65_535)),
+        ((400, 300), (nil, nil), .inside, (400, 300)), ((65_535, 65_535), (nil, nil), .cover, (65_535, 65_535)),
     ]
 
-    @Test(arguments: rows) func sizesOfResults(_ row: Row) throws {
-        let plan = try #require(planned(row.source, row.box, row.fit))
-        #expect((plan.result.width, plan.result.height) == row.result)
-        #expect(plan.isIdentity == (row.source == row.result))
+    @Test(arguments: rows)
+    func sizesOfResults(
+        _ source: (Int, Int), _ box: (Int?, Int?), _ fit: Transform.Fit, _ result: (Int, Int)
+    ) throws {
+        let plan = try #require(planned(source, box, fit))
+        #expect((plan.result.width, plan.result.height) == result)
+        #expect(plan.isIdentity == (source == result))
     }
 
     @Test func sidesThatAreTooLongAreNoPlan() {
@@ -184,47 +171,39 @@ struct TransformTests {
 
 /// Crop and steps in requests: their values, their refusals, and their canonical form.
 struct StepTests {
-    struct Row: CustomTestStringConvertible {
-        let text: String
-        let step: Step
-
-        init(_ text: String, _ step: Step) { (self.text, self.step) = (text, step) }
-
-        var testDescription: String { text }
-    }
-
     private static let clear = Color(red: 0, green: 0, blue: 0, alpha: 0)
 
-    static let rows: [Row] = [
-        Row(##""op":"rotate","degrees":270"##, .rotate(degrees: 270)),
-        Row(##""degrees":9e1,"op":"rotate""##, .rotate(degrees: 90)),
-        Row(##""op":"flip","axis":"vertical""##, .flip(.vertical)),
-        Row(##""op":"blur","sigma":0.1"##, .blur(sigma: 0.1)), Row(##""op":"blur","sigma":250"##, .blur(sigma: 250)),
-        Row(##""op":"blur","sigma":2.50e-1"##, .blur(sigma: 0.25)),
-        Row(##""op":"sharpen","sigma":20"##, .sharpen(sigma: 20, amount: 1)),
-        Row(##""op":"sharpen","sigma":1,"amount":10"##, .sharpen(sigma: 1, amount: 10)),
-        Row(##""op":"grayscale""##, .function(.grayscale, amount: 1)),
-        Row(##""op":"sepia","amount":1.0"##, .function(.sepia, amount: 1)),
-        Row(##""op":"invert","amount":0.25"##, .function(.invert, amount: 0.25)),
-        Row(##""op":"brightness","amount":10"##, .function(.brightness, amount: 10)),
-        Row(##""op":"contrast","amount":0"##, .function(.contrast, amount: 0)),
-        Row(##""op":"saturate","amount":2"##, .function(.saturate, amount: 2)),
-        Row(##""op":"opacity","amount":0.333333333333"##, .function(.opacity, amount: 0.333333333333)),
-        Row(##""op":"hue-rotate","degrees":-359.5"##, .hueRotate(degrees: -359.5)),
-        Row(##""op":"tint","color":"#FF800040""##, .tint(Color(red: 255, green: 128, blue: 0, alpha: 64))),
-        Row(##""op":"tint","color":"#ff8000""##, .tint(Color(red: 255, green: 128, blue: 0))),
-        Row(##""op":"round","radius":12.0"##, .round(radius: 12)), Row(##""op":"round","circle":true"##, .circle),
-        Row(##""op":"round","circle":false,"radius":65535"##, .round(radius: 65_535)),
-        Row(##""op":"pad","width":1,"height":65535"##, .pad(width: 1, height: 65_535, color: clear)),
-        Row(
+    static let rows: [(String, Step)] = [
+        (##""op":"rotate","degrees":270"##, .rotate(degrees: 270)),
+        (##""degrees":9e1,"op":"rotate""##, .rotate(degrees: 90)),
+        (##""op":"flip","axis":"vertical""##, .flip(.vertical)),
+        (##""op":"blur","sigma":0.1"##, .blur(sigma: 0.1)), (##""op":"blur","sigma":250"##, .blur(sigma: 250)),
+        (##""op":"blur","sigma":2.50e-1"##, .blur(sigma: 0.25)),
+        (##""op":"sharpen","sigma":20"##, .sharpen(sigma: 20, amount: 1)),
+        (##""op":"sharpen","sigma":1,"amount":10"##, .sharpen(sigma: 1, amount: 10)),
+        (##""op":"grayscale""##, .function(.grayscale, amount: 1)),
+        (##""op":"sepia","amount":1.0"##, .function(.sepia, amount: 1)),
+        (##""op":"invert","amount":0.25"##, .function(.invert, amount: 0.25)),
+        (##""op":"brightness","amount":10"##, .function(.brightness, amount: 10)),
+        (##""op":"contrast","amount":0"##, .function(.contrast, amount: 0)),
+        (##""op":"saturate","amount":2"##, .function(.saturate, amount: 2)),
+        (##""op":"opacity","amount":0.333333333333"##, .function(.opacity, amount: 0.333333333333)),
+        (##""op":"hue-rotate","degrees":-359.5"##, .hueRotate(degrees: -359.5)),
+        (##""op":"tint","color":"#FF800040""##, .tint(Color(red: 255, green: 128, blue: 0, alpha: 64))),
+        (##""op":"tint","color":"#ff8000""##, .tint(Color(red: 255, green: 128, blue: 0))),
+        (##""op":"round","radius":12.0"##, .round(radius: 12)), (##""op":"round","circle":true"##, .circle),
+        (##""op":"round","circle":false,"radius":65535"##, .round(radius: 65_535)),
+        (##""op":"pad","width":1,"height":65535"##, .pad(width: 1, height: 65_535, color: clear)),
+        (
             ##""op":"pad","width":2,"height":3,"color":"#01020304""##,
-            .pad(width: 2, height: 3, color: Color(red: 1, green: 2, blue: 3, alpha: 4))),
-        Row(##""op":"background","color":"#000000""##, .background(Color(red: 0, green: 0, blue: 0))),
+            .pad(width: 2, height: 3, color: Color(red: 1, green: 2, blue: 3, alpha: 4))
+        ),
+        (##""op":"background","color":"#000000""##, .background(Color(red: 0, green: 0, blue: 0))),
     ]
 
-    @Test(arguments: rows) func everyStepIsRead(_ row: Row) throws {
-        let options = try options(##""variant":{"steps":[{\##(row.text)}]}"##)
-        #expect(options.variant.steps == [row.step])
+    @Test(arguments: rows) func everyStepIsRead(_ text: String, _ step: Step) throws {
+        let options = try options(##""variant":{"steps":[{\##(text)}]}"##)
+        #expect(options.variant.steps == [step])
         #expect(options.plain == nil)
         try expectReadAsWritten(options)
     }

@@ -23,20 +23,13 @@ private func probe(_ arguments: [String]) throws -> ProcessExit {
         try probe([policy, attempt] + more)
     }
 
-    struct Case: CustomTestStringConvertible {
-        let policy: String
-        let attempt: String
-        let options: [String]
-        let exit: ProcessExit
-
-        var testDescription: String { ([policy, attempt] + options).joined(separator: " ") }
-    }
+    typealias Case = (policy: String, attempt: String, options: [String], exit: ProcessExit)
 
     private static func cases(
         _ policies: [String], _ attempts: [String], _ exit: ProcessExit, isStrict: Bool = false
     ) -> [Case] {
         policies.flatMap { policy in
-            attempts.map { Case(policy: policy, attempt: $0, options: isStrict ? ["--strict"] : [], exit: exit) }
+            attempts.map { (policy, $0, isStrict ? ["--strict"] : [], exit) }
         }
     }
 
@@ -107,11 +100,12 @@ private func probe(_ arguments: [String]) throws -> ProcessExit {
         permit("tier", "nothing", "memory", "memfd", "write-little", "socket", "connect"),
     ].flatMap(\.self)
 
-    @Test(arguments: killed + denied + permitted) func attempts(_ attempt: Case) throws {
+    @Test(arguments: killed + denied + permitted)
+    func attempts(_ policy: String, _ attempt: String, _ options: [String], _ exit: ProcessExit) throws {
         #if !arch(x86_64)
-            if attempt.attempt == "foreign" { return }
+            if attempt == "foreign" { return }
         #endif
-        #expect(try run(attempt.policy, attempt.attempt, attempt.options) == attempt.exit)
+        #expect(try run(policy, attempt, options) == exit)
     }
 
     /// A listener needs a port, which Landlock denies from version 4 on.

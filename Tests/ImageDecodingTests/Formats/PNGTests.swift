@@ -2,18 +2,9 @@
 
 /// Compares every pixel, because PNG is lossless.
 struct PNGTests {
-    struct Variation: CustomTestStringConvertible {
-        let kind: TestPNG.Kind
-        let depth: Int
-        let interlaced: Bool
-
-        var testDescription: String { "\(kind) \(depth) bits\(interlaced ? " interlaced" : "")" }
-
-        static let all = TestPNG.Kind.allCases.flatMap { kind in
-            kind.depths.flatMap { depth in
-                [false, true].map { Variation(kind: kind, depth: depth, interlaced: $0) }
-            }
-        }
+    /// Interlaced or not.
+    private static let variations = TestPNG.Kind.allCases.flatMap { kind in
+        kind.depths.flatMap { depth in [false, true].map { (kind, depth, $0) } }
     }
 
     /// Samples that are not multiples of 257, to test the rounding of 16 bits.
@@ -26,20 +17,21 @@ struct PNGTests {
         return UInt8((value * 255 + most / 2) / most)
     }
 
-    @Test(arguments: Variation.all) func everyKindAndDepthIsExact(_ variation: Variation) throws {
-        let (width, height, depth) = (37, 21, variation.depth)
-        var png = TestPNG(
-            width: width, height: height, kind: variation.kind, depth: depth, interlaced: variation.interlaced
-        ) { x, y in (0..<variation.kind.channels).map { Self.sample(x, y, $0, depth) } }
+    @Test(arguments: variations)
+    func everyKindAndDepthIsExact(_ kind: TestPNG.Kind, _ depth: Int, _ interlaced: Bool) throws {
+        let (width, height) = (37, 21)
+        var png = TestPNG(width: width, height: height, kind: kind, depth: depth, interlaced: interlaced) { x, y in
+            (0..<kind.channels).map { Self.sample(x, y, $0, depth) }
+        }
         let colors = (0..<(1 << min(depth, 8))).map { (index: Int) -> [UInt8] in
             [UInt8(index), UInt8(255 - index), UInt8(index / 2)]
         }
-        if variation.kind == .palette { png.setPalette(colors, alpha: [0, 128]) }
+        if kind == .palette { png.setPalette(colors, alpha: [0, 128]) }
         let expected = TestPicture(width: width, height: height) { (x, y) -> SIMD4<UInt8> in
             let value = { (channel: Int) -> UInt8 in
                 Self.eightBits(Self.sample(x, y, channel, depth), depth)
             }
-            switch variation.kind {
+            switch kind {
             case .gray: return SIMD4(value(0), value(0), value(0), 255)
             case .rgb: return SIMD4(value(0), value(1), value(2), 255)
             case .grayAlpha: return SIMD4(value(0), value(0), value(0), value(1))
