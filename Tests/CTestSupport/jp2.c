@@ -48,11 +48,6 @@ uint8_t *ctest_jp2_encode(const ctest_jp2 *file, const uint8_t *pixels, uint32_t
         parameters.tile_size_on = OPJ_TRUE;
         parameters.cp_tdx = parameters.cp_tdy = file->tile;
     }
-    if (file->precinct) {
-        parameters.csty |= 1;
-        parameters.res_spec = 1;
-        parameters.prcw_init[0] = parameters.prch_init[0] = file->precinct;
-    }
     memory_file output = ctest_memory_file();
     opj_codec_t *codec = opj_create_compress(OPJ_CODEC_J2K);
     opj_stream_t *stream = opj_stream_create_default_file_stream(output.path, OPJ_FALSE);

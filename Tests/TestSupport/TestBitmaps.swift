@@ -4,13 +4,13 @@
 package enum TestBitmap {
     /// Returns a header of `size` bytes, as far as that has fields, with the masks that are in it or follow it.
     package static func header(
-        _ width: Int, _ height: Int, bits: Int, compression: Int = 0, size: Int = 40, colors: Int = 0, masks: [Int] = []
+        _ width: Int, _ height: Int, bits: Int, compression: Int = 0, size: Int = 40, masks: [Int] = []
     ) -> [UInt8] {
         if size == 12 {
             return little(12, 4) + little(width, 2) + little(height, 2) + little(1, 2) + little(bits, 2)
         }
         var header = little(size, 4) + little(width, 4) + little(height, 4) + little(1, 2) + little(bits, 2)
-        header += little(compression, 4) + little(0, 12) + little(colors, 4) + little(0, 4)
+        header += little(compression, 4) + zeros(20)
         header += masks.flatMap { little($0, 4) }
         if size < 40 { return Array(header.prefix(size)) }
         return header + zeros(max(0, size - header.count))

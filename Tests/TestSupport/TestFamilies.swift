@@ -17,14 +17,14 @@ extension TestPicture {
         /// Encodes the first components of each pixel as a codestream of JPEG 2000.
         package func j2k(
             components: Int = 3, bits: Int = 8, isSigned: Bool = false, step: Int = 1, tile: Int = 0,
-            resolutions: Int = 3, layers: Int = 1, precinct: Int = 0, left: Int = 0, top: Int = 0, isLossy: Bool = false
+            resolutions: Int = 3, layers: Int = 1, left: Int = 0, top: Int = 0, isLossy: Bool = false
         ) -> [UInt8] {
             var length = 0
             var description = ctest_jp2()
             (description.components, description.bits) = (Int32(components), Int32(bits))
             (description.is_signed, description.step) = (isSigned ? 1 : 0, Int32(step))
             (description.tile, description.resolutions) = (Int32(tile), Int32(resolutions))
-            (description.layers, description.precinct) = (Int32(layers), Int32(precinct))
+            description.layers = Int32(layers)
             (description.left, description.top) = (Int32(left), Int32(top))
             description.is_lossy = isLossy ? 1 : 0
             let file = unsafe ctest_jp2_encode(&description, bytes, UInt32(width), UInt32(height), &length)

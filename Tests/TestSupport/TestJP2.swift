@@ -5,8 +5,6 @@ package struct TestJ2K {
     package var components = 1
     /// The byte with depth and sign.
     package var depth = 7
-    /// The distance of samples.
-    package var step = 1
     package var tile: (width: Int, height: Int)?
     package var levels = 0
     package var layers = 1
@@ -28,7 +26,7 @@ package struct TestJ2K {
         let (across, down) = (tile?.width ?? width, tile?.height ?? height)
         var size = zeros(2) + big(width, 4) + big(height, 4) + zeros(8) + big(across, 4) + big(down, 4) + zeros(8)
         size += big(components, 2)
-        for _ in 0..<components { size += [UInt8(depth), UInt8(step), UInt8(step)] }
+        for _ in 0..<components { size += [UInt8(depth), 1, 1] }
         var style: [UInt8] = [precinct == nil ? 0 : 1, 0] + big(layers, 2) + [0, UInt8(levels)]
         style += [UInt8(block - 2), UInt8(block - 2), 0, 1]
         if let precinct { style += [UInt8](repeating: precinct, count: levels + 1) }

@@ -25,8 +25,6 @@ typedef struct {
     int tile;
     /// The numbers of resolutions and layers.
     int resolutions, layers;
-    /// The side of precincts of all resolutions; 0 for the largest.
-    int precinct;
     /// Where the image begins on its grid.
     int left, top;
     /// Whether samples change, by the rate 3.
