@@ -17,7 +17,11 @@ __attribute__((constructor)) static void prepare(void) {
     if (path) file = open(path, O_RDWR | O_CLOEXEC);
 }
 
-static int control(int descriptor, int command, long argument) {
+int fcntl(int descriptor, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    long argument = va_arg(list, long);
+    va_end(list);
     int result = (int)syscall(SYS_fcntl, descriptor, command, argument);
     struct stat status;
     char state;
@@ -28,18 +32,4 @@ static int control(int descriptor, int command, long argument) {
     return result;
 }
 
-int fcntl(int descriptor, int command, ...) {
-    va_list list;
-    va_start(list, command);
-    long argument = va_arg(list, long);
-    va_end(list);
-    return control(descriptor, command, argument);
-}
-
-int fcntl64(int descriptor, int command, ...) {
-    va_list list;
-    va_start(list, command);
-    long argument = va_arg(list, long);
-    va_end(list);
-    return control(descriptor, command, argument);
-}
+int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
