@@ -47,14 +47,6 @@ import Testing
         while let text = try there.nextFrame() { try take(Array(text)) }
     }
 
-    private func memory(_ bytes: [UInt8]) throws -> FileDescriptor {
-        let file = try WritableBuffer(name: "test").descriptor
-        try file.write(bytes.span, at: 0)
-        return file
-    }
-
-    private func contents(_ file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
-
     @Test(arguments: [false, true]) func descriptorsGoWithTheirFrames(_ isTight: Bool) throws {
         if isTight { shrinkBuffers() }
         // None, one and several, in an order that exposes mistakes.
@@ -63,7 +55,7 @@ import Testing
         for (index, count) in counts.enumerated() {
             let files = try (0..<count).map { _ in
                 number += 1
-                return try memory([UInt8(number)])
+                return try memoryFile([UInt8(number)])
             }
             here.enqueue(frame(index, padding: isTight ? 3000 : index), descriptors: files)
         }
@@ -72,7 +64,7 @@ import Testing
             let files = try #require(there.takeDescriptors(counts[came]))
             for file in files {
                 expected += 1
-                #expect(try contents(file) == [UInt8(expected)])
+                #expect(try contents(of: file) == [UInt8(expected)])
             }
             came += 1
         }
@@ -106,7 +98,7 @@ import Testing
         here.joinsDescriptors = true
         let counts = [1, 0, 2, 1, 0, 3]
         for (number, count) in counts.enumerated() {
-            here.enqueue(frame(number), descriptors: try (0..<count).map { try memory([UInt8(10 * number + $0)]) })
+            here.enqueue(frame(number), descriptors: try (0..<count).map { try memoryFile([UInt8(10 * number + $0)]) })
         }
         try here.flush()
         #expect(try there.fill() == .received)
@@ -114,7 +106,7 @@ import Testing
         for (number, count) in counts.enumerated() {
             #expect(try there.nextFrame().map(Array.init) == Array(frame(number).dropFirst(4)))
             let files = try #require(there.takeDescriptors(count))
-            #expect(try files.map(contents) == (0..<count).map { [UInt8(10 * number + $0)] })
+            #expect(try files.map { try contents(of: $0) } == (0..<count).map { [UInt8(10 * number + $0)] })
         }
         #expect(try there.nextFrame() == nil)
     }
@@ -138,7 +130,7 @@ import Testing
             (0..<size).map { UInt8(truncatingIfNeeded: $0 &* (index + 3)) }
         }
         for (index, bytes) in contents.enumerated() {
-            let file = try memory(bytes + [0xEE, 0xEE])
+            let file = try memoryFile(bytes + [0xEE, 0xEE])
             here.enqueue(frame(index), payload: .init(file: file, count: bytes.count, name: 100 + index))
         }
         here.enqueue(frame(9))
@@ -167,7 +159,7 @@ import Testing
     }
 
     @Test func `a server with several sockets bounds the bytes of one call; the rest follows with the next`() throws {
-        let file = try memory([UInt8](repeating: 7, count: 10_000))
+        let file = try memoryFile([UInt8](repeating: 7, count: 10_000))
         here.enqueue(frame(1), payload: .init(file: file, count: 10_000, name: 1))
         #expect(here.queuedPayloads == 1)
         var calls = 0
@@ -178,7 +170,7 @@ import Testing
     }
 
     @Test func payloadsAreSteppedOverOrTaken() throws {
-        let file = try memory([UInt8](repeating: 5, count: 70_000))
+        let file = try memoryFile([UInt8](repeating: 5, count: 70_000))
         here.enqueue(frame(1), payload: .init(file: file, count: 70_000, name: 1))
         here.enqueue(frame(2), payload: .init(file: file, count: 10, name: 2))
         here.enqueue(frame(3))
@@ -254,7 +246,7 @@ import Testing
                 let lengths = [0, 10, 10, 900, 3000, 4080, 9000, number % 20 == 0 ? 70_000 : 100]
                 let frame = frame(number, padding: lengths.randomElement(using: &random)!)
                 let descriptor: UInt8? = Int.random(in: 0..<4, using: &random) == 0 ? UInt8(number) : nil
-                here.enqueue(frame, descriptors: try descriptor.map { [try memory([$0])] } ?? [])
+                here.enqueue(frame, descriptors: try descriptor.map { [try memoryFile([$0])] } ?? [])
                 expected.append((Array(frame.dropFirst(4)), descriptor))
             }
             _ = try here.flush()
@@ -264,7 +256,7 @@ import Testing
                     let (wanted, descriptor) = try #require(came < expected.count ? expected[came] : nil)
                     try #require(text.elementsEqual(wanted))
                     if let descriptor {
-                        #expect(try there.takeDescriptors(1).map { try contents($0[0]) } == [descriptor])
+                        #expect(try there.takeDescriptors(1).map { try contents(of: $0[0]) } == [descriptor])
                     }
                     came += 1
                 }
@@ -287,7 +279,7 @@ import Testing
     /// A peer that does not receive gets no more descriptors after a while, and frames keep their order.
     @Test func descriptorsWaitForTheirReceiver() throws {
         here.maximumUnread = 4
-        for number in 0..<10 { here.enqueue(frame(number), descriptors: [try memory([UInt8(number)])]) }
+        for number in 0..<10 { here.enqueue(frame(number), descriptors: [try memoryFile([UInt8(number)])]) }
         here.enqueue(frame(10))
         for _ in 0..<3 {
             #expect(try here.flush() == false)
@@ -301,7 +293,7 @@ import Testing
             #expect(text == Array(frame(came).dropFirst(4)))
             if came < 10 {
                 let file = try #require(there.takeDescriptors(1)?.first)
-                #expect(try contents(file) == [UInt8(came)])
+                #expect(try contents(of: file) == [UInt8(came)])
             }
             came += 1
         }
@@ -322,7 +314,7 @@ import Testing
     }
 
     @Test func `more descriptors than fit into one message are rejected, not split`() throws {
-        let file = try memory([1])
+        let file = try memoryFile([1])
         here.enqueue(frame(1), descriptors: Array(repeating: file, count: 253))
         #expect(try here.flush())
         #expect(try there.fill() == .received)

@@ -121,7 +121,7 @@
             }
             let bytes = TestAVIF { $0.hasAlpha = alpha }.sequence(pictures)
             let worker = try TestWorker(family: .avif)
-            let (file, job) = (try sealedFile(bytes), DecodeJob(Transform(frames: .all)))
+            let (file, job) = (try memoryFile(bytes, isSealed: true), DecodeJob(Transform(frames: .all)))
             let idle = try worker.kilobytes(of: "VmHWM")
             let plan = try worker.run(job, file).plan
             let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
@@ -272,7 +272,7 @@
             let worker = try TestWorker(family: .avif)
             let bytes = try Self.file(4) { ($0.hasAlpha, $0.depth, $0.sampling, $0.matrix) = (true, 8, 420, 6) }
             let job = DecodeJob(Transform(frames: .all))
-            let (plan, result, _) = try worker.run(job, try sealedFile(bytes))
+            let (plan, result, _) = try worker.run(job, try memoryFile(bytes, isSealed: true))
             #expect(plan.outputBytes(job.transform, nil) == 4 * Self.pixels * 4)
             #expect(result.timing?.delaysMs.count == 4)
             #expect(try worker.kilobytes(of: "Threads") == 1)

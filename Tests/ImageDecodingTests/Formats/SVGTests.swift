@@ -163,14 +163,6 @@
             #expect((shown.width, shown.height) == (40, 20))
         }
 
-        private func gzip(_ bytes: [UInt8]) throws -> [UInt8] {
-            let directory = try TemporaryDirectory()
-            let (plain, packed) = (directory.file("plain"), directory.file("packed"))
-            try Data(bytes).write(to: URL(filePath: plain))
-            _ = try run("/bin/sh", ["-c", "gzip -n <\"$0\" >\"$1\"", plain, packed])
-            return try Array(Data(contentsOf: URL(filePath: packed)))
-        }
-
         @Test func `files that gzip has compressed are inflated within the bound of documents`() throws {
             let plain = document(halves)
             let file = try gzip(plain)

@@ -296,7 +296,7 @@
         let (idle, begin) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime())
         let job = DecodeJob(bomb.transform)
         let file = try bomb.file()
-        try worker.order(.decode(job), [try sealedFile(file)])
+        try worker.order(.decode(job), [try memoryFile(file, isSealed: true)])
         var report = try worker.next()
         var (result, announced) = (0, job.maxWorkingBytes)
         if case .header(1, let plan) = report {
@@ -318,16 +318,12 @@
             print("\(bomb.testDescription): \(time) ms, \(peak >> 10) MiB and \(result >> 20) MiB of pixels")
         }
         // The next job succeeds.
-        try worker.order(.identify(job: 2), [try sealedFile(WebPBomb.flat(1, 1))])
+        try worker.order(.identify(job: 2), [try memoryFile(WebPBomb.flat(1, 1), isSealed: true)])
         guard case .identified(2, _, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
     }
 }
 
 /// Returns a sealed memfd with `bytes`, like that of a finished download.
-func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
-    unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "test").descriptor }
-}
-
 // Small files that demand much memory or time: (nearly) valid as far as a decoder can tell before decoding.
 
 enum PNGBomb {

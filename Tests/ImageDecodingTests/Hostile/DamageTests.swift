@@ -197,7 +197,7 @@ struct DamageTests {
     }
 
     private func outcome(of file: [UInt8], _ job: DecodeJob, _ worker: TestWorker) throws -> Outcome {
-        try worker.order(.decode(job), [try sealedFile(file)])
+        try worker.order(.decode(job), [try memoryFile(file, isSealed: true)])
         var report = try worker.next()
         if case .header(job.id, let plan) = report {
             let size = plan.outputBytes(job.transform, nil)

@@ -110,7 +110,7 @@ struct EncodedResultTests {
         let job = DecodeJob(Transform(alpha: .straight, frames: .all), encoding: Encoding(.webp, quality: 100))
         let worker = try TestWorker()
         let idle = try worker.kilobytes(of: "VmHWM")
-        let (plan, result, _) = try worker.run(job, try sealedFile(bytes))
+        let (plan, result, _) = try worker.run(job, try memoryFile(bytes, isSealed: true))
         // No frame was left out.
         #expect(result.bytes > side * side * count)
         let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10

@@ -148,14 +148,6 @@ func expectDamage(
     }
 }
 
-func contents(of file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
-
-func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
-    let file = try WritableBuffer(name: "test").descriptor
-    try file.write(bytes.span, at: 0)
-    return file
-}
-
 extension TestPNG.Kind {
     var channels: Int { [Self.gray: 1, .palette: 1, .grayAlpha: 2, .rgb: 3][self] ?? 4 }
 }
