@@ -71,6 +71,26 @@
         #expect(try client.stats()[.revalidated, .decodes, .downloads, .memoryHits] == [1, 1, 1, 2])
     }
 
+    /// By the response's directive, or by the option.
+    @Test(arguments: [([String](), ", stale-while-revalidate=600"), (["--stale-while-revalidate", "1h"], "")])
+    func staleWhileRevalidateSendsOneRequest(_ arguments: [String], _ directive: String) throws {
+        let setting = try Setting(arguments) { request in
+            if request.number == 1 { return Self.tagged(request, "max-age=0" + directive) }
+            return Self.tagged(request, "max-age=600", tile(8), etag: "\"2\"").with { $0.hold = .beforeHeaders }
+        }
+        let (client, url) = (try setting.client(), setting.url("/a"))
+        _ = try client.load(url)
+        for _ in 0..<5 {
+            let incoming = try client.load(url)
+            #expect(try (incoming.image().stale, client.picture(incoming)) == (true, tile(7)))
+        }
+        setting.origin.expectHeld("/a")
+        setting.origin.gate("/a").open()
+        try eventually("the new image is served") { try client.picture(of: url) == tile(8) }
+        #expect(try !client.load(url).image().stale)
+        #expect(setting.origin.requests.count == 2)
+    }
+
     @Test func staleIfErrorServesWithoutTheOrigin() throws {
         let (setting, client) = try Setting { request in
             if request.number > 1 { return .status(request.path == "/gone" ? 410 : 503) }
@@ -100,6 +120,31 @@
         #expect(setting.files("originals").isEmpty)
         try setting.restart()
         #expect(try setting.load(1).source == .network)
+    }
+
+    /// Request headers are part of the key; cookies from the jar are not, so that the entry is not reused.
+    @Test func varyHeaders() throws {
+        let (setting, client) = try Setting { request in
+            let name = request.path == "/any" ? "*" : String(request.path.dropFirst())
+            return Self.tagged(request, "max-age=600").with { $0.headers.append(.init("Vary", name)) }
+        }.withClient()
+        for (path, members, count) in [
+            ("/any", "", 2), ("/accept", "", 1), ("/cookie", #""cookies":true"#, 2),
+            ("/accept-language", #""headers":{"Accept-Language":"de"}"#, 1),
+        ] {
+            for _ in 0..<2 { _ = try client.load(setting.url(path), members) }
+            #expect(setting.origin.requests(path).count == count, "\(path)")
+        }
+        #expect(setting.origin.requests("/accept-language").first?["Accept-Language"] == "de")
+    }
+
+    @Test func `a response above the age is asked for again`() throws {
+        let (setting, client) = try Setting { request in
+            png(tile(request.number), maxAge: 3600).with { $0.headers.append(.init("Age", "100")) }
+        }.withClient()
+        for (members, number) in [("", 1), (#""maxAgeSeconds":3600"#, 1), (#""maxAgeSeconds":99"#, 2), ("", 2)] {
+            #expect(try client.picture(of: setting.url("/a"), members) == tile(number), "\(members)")
+        }
     }
 
     @Test func staleFirstSendsTwoFrames() throws {

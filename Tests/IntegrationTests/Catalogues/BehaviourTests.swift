@@ -17,9 +17,9 @@
 //      Loading
 //  11  ErrorTests.eachHasItsCode
 //  12  oversizeBodyIsAborted
-//  13  onlyCancelledBodiesAreResumed; fetch: ResumptionTests
-//  14  ErrorTests.eachHasItsCode; fetch: RedirectTests, DownloadTests
-//  15  core: CachingTests, `a failed transfer is retried once …`, RetryPolicyTests
+//  13  interruptedBodyIsResumed, onlyCancelledBodiesAreResumed; fetch: ResumptionTests
+//  14  ErrorTests.eachHasItsCode, redirectsAreCached; fetch: RedirectTests, DownloadTests
+//  15  FailingOriginTests.retries; core: CachingTests, `a failed transfer is retried once …`, RetryPolicyTests
 //  16  CachingTests.staleFirstSendsTwoFrames
 //  17  CachingTests.modes
 //
@@ -63,6 +63,27 @@
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.statistics("/a").requests == 1)
         #expect(try client.picture(of: setting.url("/full")) == tile(1))
+    }
+
+    @Test func interruptedBodyIsResumed() throws {
+        let body = tile(1, side: 64).png
+        let (setting, client) = try Setting { request in
+            .resource(body, etag: #""one""#, for: request).with {
+                if request.number == 1 { ($0.body, $0.framing) = (Array(body.prefix(5000)), .wrongLength(body.count)) }
+            }
+        }.withClient()
+        #expect(try client.picture(of: setting.url("/a")) == tile(1, side: 64))
+        #expect(setting.origin.requests.map { $0["Range"] } == [nil, "bytes=5000-"])
+        #expect(setting.origin.requests.last?["If-Range"] == #""one""#)
+    }
+
+    /// A temporary redirect without a lifetime is asked for again.
+    @Test(arguments: [(301, 1), (302, 2)]) func redirectsAreCached(_ status: Int, _ requests: Int) throws {
+        let (setting, client) = try Setting(routes: [
+            "/a": .redirect(to: "b", status: status), "/b": png(tile(1)),
+        ]).withClient()
+        for _ in 0..<2 { #expect(try client.picture(of: setting.url("/a")) == tile(1)) }
+        #expect(setting.origin.statistics("/a").requests == requests)
     }
 
     /// By the next request, also when one in between is cancelled before the origin has answered it.

@@ -92,6 +92,13 @@
         #expect(try get(lax, "/a", "--allow-invalid-certificates").exit == .status(0))
     }
 
+    @Test(arguments: [("--min-ttl", "1h", 0, 1), ("--max-ttl", "0", 3600, 2)])
+    func lifetimes(_ flag: String, _ time: String, _ maxAge: Int, _ requests: Int) throws {
+        let setting = try Setting([flag, time], routes: ["/a": png(tile(1), maxAge: maxAge)])
+        for _ in 0..<2 { #expect(try get(setting, "/a").exit == .status(0)) }
+        #expect(setting.origin.statistics("/a").requests == requests)
+    }
+
     @Test func staleAnswers() throws {
         let answer = png(tile(1), maxAge: 0)
         let setting = try Setting(["--stale-if-error", "1h"]) { $0.number == 1 ? answer : .status(500) }

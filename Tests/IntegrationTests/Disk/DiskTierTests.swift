@@ -103,6 +103,27 @@
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
     }
 
+    @Test func damagedRastersAreNotServed() throws {
+        let setting = try DiskSetting(hasFiles: true)
+        for number in 0..<4 { _ = try setting.load(number, thumbnail) }
+        try setting.wait(for: .on, entries: 8)
+        try setting.end()
+        let paths = setting.files("rasters")
+        let bytes = paths.map { FileManager.default.contents(atPath: $0) ?? Data() }
+        try #require(bytes.count == 4)
+        var flipped = bytes[0]
+        flipped[100] ^= 1
+        for (path, bytes) in zip(paths, [flipped, bytes[1].dropLast(10), bytes[3], bytes[2]]) {
+            try bytes.write(to: URL(filePath: path))
+        }
+        try setting.start()
+        for number in 0..<4 {
+            #expect(isThumbnail(try setting.load(number, thumbnail).picture, of: number))
+            #expect(setting.downloads(number) == 1)
+        }
+        #expect(try setting.client.stats()[.decodes] == 4)
+    }
+
     @Test func twoBrokersDoNotShareADirectory() throws {
         let setting = try DiskSetting()
         _ = try setting.load(1)
@@ -234,6 +255,21 @@
         let image = try setting.client.load(setting.url(1)).image()
         #expect(image.contentType == "image/png" && !image.stale)
         #expect(setting.origin.requests.isEmpty)
+    }
+
+    @Test func killedCacheProcessLosesNoRequest() throws {
+        let setting = try DiskSetting()
+        for round in 0..<4 {
+            // The broker has noticed the death before, or the state is that of the process that was killed.
+            try setting.broker.wait(for: "the process is replaced") { $0[.workerRestarts] == round }
+            try setting.wait(for: .on)
+            let numbers = Array(max(0, round - 1) * 20..<(round + 1) * 20)
+            let ids = try numbers.map { try setting.client.get(setting.url($0), thumbnail) }
+            setting.broker.signal(try #require(setting.broker.workers(.cache).first), SIGKILL)
+            for (number, id) in zip(numbers, ids) {
+                #expect(try isThumbnail(setting.client.picture(answering: id), of: number))
+            }
+        }
     }
 }
 

@@ -299,6 +299,15 @@ struct FleetTimingTests {
         #expect(try clients[0].load(url).image().source == .network)
     }
 
+    @Test func `failures are shared for their time`() throws {
+        let fleet = try FleetTests.Fleet(brokers: 2, servers: 1) { _ in .status(404) }
+        let (clients, url) = (try fleet.clients(), fleet.origin.url("/none"))
+        #expect(try clients[0].failure(url).httpStatus == 404)
+        try eventually("the record is written") { try !fleet.servers[0].names("imgbroker1:").isEmpty }
+        #expect(try clients[1].failure(url).httpStatus == 404)
+        #expect(fleet.originRequests == 1)
+    }
+
     @Test func `the origin is asked when a server does not answer for 250 ms`() throws {
         let fleet = try FleetTests.Fleet(brokers: 1, servers: 1)
         let client = try fleet.clients()[0]

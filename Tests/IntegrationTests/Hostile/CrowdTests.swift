@@ -31,6 +31,19 @@
         try setting.broker.waitForSettledDescriptors(warm + 1)
     }
 
+    @Test func tooManyPendingRequests() throws {
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
+        let most = try #require(try client.hello().limits["maxPendingRequests"])
+        let ids = (0..<most + 10).map { _ in client.newID() }
+        try client.send(ids.flatMap { RawClient.frame(RawClient.getText($0, setting.url("/a"))) })
+        for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
+        let other = try setting.client()
+        let late = try other.get(setting.url("/a"))
+        setting.origin.gate("/a").open()
+        for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
+        #expect(try other.picture(answering: late) == tile(1))
+    }
+
     @Test func fewDescriptors() throws {
         let (setting, client) = try Setting(descriptorLimit: 80) { png(tile($0.numberInPath)) }.withClient()
         // Far more images and connections than descriptors.

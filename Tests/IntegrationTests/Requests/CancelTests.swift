@@ -10,6 +10,7 @@
             let picture = png(tile(request.path.utf8.count, side: 64))
             switch request.path.filter(\.isLetter) {
             case "stalls": return picture.with { $0.hold = .afterBytes(1000) }
+            case "drips": return picture.with { ($0.pieceBytes, $0.pauseMs) = (200, 100) }
             case "fast": return picture
             default: return picture.with { $0.hold = request.number == 1 ? .afterBytes(1000) : .never }
             }
@@ -97,10 +98,12 @@
         #expect(try client.picture(of: setting.url("/q0")) == tile(3, side: 64))
     }
 
-    @Test func stalledTransferTimesOut() throws {
-        // Long enough for the request to reach the origin on a busy machine.
-        #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":5000"#).code == .timeout)
-        #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
+    /// Of these, the second one is never silent. Each time is long enough for the request to reach the origin on a busy
+    /// machine.
+    @Test(arguments: [("/stalls", #""timeoutMs":5000"#), ("/drips", #""timeoutMs":60000,"totalTimeoutMs":3000"#)])
+    func slowTransferTimesOut(_ path: String, _ members: String) throws {
+        #expect(try client.failure(setting.url(path), members).code == .timeout)
+        #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 })
         try setting.broker.waitForSettledDescriptors(warm)
     }
 }

@@ -143,6 +143,7 @@
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
         let held = try client.load(url)
         #expect(try query() == true)
+        #expect(try client.ask("query", #""url":"\#(url)""#).fields["averageColor"] != nil)
         #expect(try query(#","variant":{"pixelFormat":"bgra8"}"#) == false)
         #expect(try query(#","headers":{"accept":"image/png"}"#) == false)
         #expect(try client.load(url, #""cache":"only-if-cached""#).image().source == .memory)

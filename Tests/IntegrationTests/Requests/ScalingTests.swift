@@ -36,6 +36,17 @@
         #expect(try client.picture(of: setting.url("/a")) == source)
     }
 
+    /// Where `cover` crops, `fill` distorts.
+    @Test func coverTakesTheMiddle() throws {
+        let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
+        let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
+        let cover = try client.picture(of: setting.url("/a"), #""variant":{"width":20,"height":40,"fit":"cover"}"#)
+        #expect(cover == TestPicture(width: 20, height: 40) { _, _ in bands[1] })
+        let filled = try client.picture(of: setting.url("/a"), #""variant":{"width":30,"height":7,"fit":"fill"}"#)
+        #expect([filled[2, 3], filled[15, 3], filled[27, 3]] == bands)
+    }
+
     @Test func scaleDown() throws {
         let source = flat(5, width: 60, height: 40)
         let small = flat(6, width: 20, height: 10)

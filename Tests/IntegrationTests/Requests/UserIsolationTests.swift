@@ -71,6 +71,31 @@ struct UserIsolationTests {
         #expect(try users[0].load(setting.url("/a?sign=1")).image().source == .network)
     }
 
+    @Test func privateResponsesAreNotShared() throws {
+        let setting = try changingOrigin(caching: "private, max-age=600")
+        let users = try [ann, ann, bob].map { try setting.client(as: $0) }
+        let url = setting.url("/a")
+        let pictures = try pictures(setting, users)
+        #expect(pictures[0] == pictures[1] && pictures[0] != pictures[2])
+        for (user, picture) in zip(users, pictures) { #expect(try user.loaded(url) == (picture, .memory)) }
+        #expect(setting.origin.requests.count == 2)
+        #expect(try setting.client().load(url).image().source == .network)
+    }
+
+    /// A 304 turns the shared entry private; the user who received it loads a private one.
+    @Test func entryThatBecomesPrivateIsNoLongerShared() throws {
+        let setting = try Setting { request in
+            .resource(
+                tile(7).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "private, max-age=600",
+                contentType: "image/png", for: request)
+        }
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        for (user, count) in [(0, 1), (0, 3), (0, 3), (1, 4), (1, 4), (0, 4)] {
+            #expect(try users[user].picture(of: setting.url("/a")) == tile(7))
+            #expect(setting.origin.requests.count == count)
+        }
+    }
+
     @Test func uncacheableResponsesAreNotShared() throws {
         let setting = try changingOrigin(caching: "no-store")
         let users = try [ann, bob].map { try setting.client(as: $0) }

@@ -27,6 +27,24 @@
         #expect(report.workerDeaths[cause] ?? 0 == count - slow)
     }
 
+    /// Transfers restart with another worker; received bytes are not counted twice.
+    @Test func killedFetchWorker() throws {
+        let picture = TestPicture.gradient(width: 100, height: 100)
+        let file = picture.png
+        let (setting, client) = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(20_000) } }.withClient()
+        let paths = ["/0", "/1", "/2"]
+        let ids = try paths.map { try client.get(setting.url($0), #""progress":true"#) }
+        for path in paths { setting.origin.expectHeld(path) }
+        try setting.broker.wait(for: "bytes are reserved") { $0[.reservedBytes] > 0 }
+        setting.broker.signal(try setting.broker.busyWorker(.fetch), SIGKILL)
+        for path in paths {
+            #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 && $0.held == 1 })
+            setting.origin.gate(path).open()
+        }
+        for id in ids { #expect(try client.picture(answering: id) == picture) }
+        #expect(try setting.idle()[.reservedBytes, .downloads, .workerRestarts] == [0, 3, 1])
+    }
+
     /// With stopped download workers a request ends by its own timeout.
     @Test func stoppedFetchWorker() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
