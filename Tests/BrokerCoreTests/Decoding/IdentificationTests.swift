@@ -330,6 +330,22 @@ extension IdentificationTests {
         }
     }
 
+    @Test(arguments: ["once more", "after a header", "of another worker's job"])
+    mutating func `a result at once that is not due costs the worker`(_ what: String) throws {
+        (world, client) = StrictWorld.ready { ($0.workers, $0.mostSegmentImageBytes) = (2, 1 << 16) }.connected()
+        try download(1)
+        world.identify(try #require(self.job), content: 1)
+        let (job, decode) = try #require(world.decodes.first)
+        var worker = decode.worker
+        switch what {
+        case "once more": world.readHeader(job, isAtOnce: true)
+        case "after a header": world.readHeader(job)
+        default: worker = try #require(world.workers.first { $0.value.kind == .decode && $0.key != worker }?.key)
+        }
+        world.happen(.decodedAtOnce(worker, job, EarlyResult(decodePlan(), DecodeResult(bytes: 400))))
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
     @Test func `a result of another size than ordered costs the worker`() throws {
         try download(1)
         let job = try #require(self.job)
