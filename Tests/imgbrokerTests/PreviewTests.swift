@@ -60,14 +60,6 @@ struct PreviewTests {
         #expect(payload == Base64.encode(file[...]))
     }
 
-    /// The test vectors of RFC 4648, section 10.
-    @Test(arguments: [
-        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
-        ("foobar", "Zm9vYmFy"),
-    ]) func base64(text: String, expected: String) {
-        #expect(Base64.encode(Array(text.utf8)[...]) == expected)
-    }
-
     /// Each pixel is drawn in a colour at most one level away, and no transparent one is.
     @Test func sixel() throws {
         let (width, height) = (13, 8)
