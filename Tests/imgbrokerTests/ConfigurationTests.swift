@@ -221,22 +221,6 @@ struct ConfigurationTests {
         #expect(complaint()?.contains("[preset NAME]") == true)
     }
 
-    @Test func `presets are read again`() throws {
-        try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
-        guard case .serve(let settings) = try BrokerCommandLine.read([], environment: { _ in nil }, usualFile: path)
-        else {
-            throw UsageError("no settings")
-        }
-        try write("[preset c]\nwidth = 7\n[preset a]\nwidth = 8\n[preset d]\nfit = fill\n")
-        let (after, report) = try settings.reloaded()
-        #expect(
-            report.changed.map(\.description) == [
-                "preset a: width = 5 → width = 8", "preset b: width = 6 → (none)", "preset d: (none) → fit = fill",
-            ])
-        #expect(after.configuration.limits.presets["a"]?.width == 8)
-        #expect(after.configuration.limits.presets.keys.sorted() == ["a", "c", "d"])
-    }
-
     /// The help, the manual and the page state the defaults that hold.
     @Test func `defaults are those that are stated`() throws {
         let usual = try read()

@@ -36,6 +36,19 @@ struct SettingReloadTests {
         #expect(try after.reloaded().report == ReloadReport(refused: report.refused))
     }
 
+    @Test func `presets are read again`() throws {
+        try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
+        let before = try settings()
+        try write("[preset c]\nwidth = 7\n[preset a]\nwidth = 8\n[preset d]\nfit = fill\n")
+        let (after, report) = try before.reloaded()
+        #expect(
+            report.changed.map(\.description) == [
+                "preset a: width = 5 → width = 8", "preset b: width = 6 → (none)", "preset d: (none) → fit = fill",
+            ])
+        #expect(after.configuration.limits.presets["a"]?.width == 8)
+        #expect(after.configuration.limits.presets.keys.sorted() == ["a", "c", "d"])
+    }
+
     @Test func `an unchanged file changes nothing, and a default is no change`() throws {
         try write("memory-limit = 512M\n")
         let before = try settings(["--retries", "2"])
