@@ -18,8 +18,6 @@ func files(below path: String, _ prefix: String = "") -> [String] {
     return found.sorted()
 }
 
-func contents(of file: FileDescriptor) throws -> [UInt8] { try file.read(try file.size(), at: 0) }
-
 func contents(of path: String) throws -> [UInt8] { try contents(of: try FileDescriptor.open(readingAt: path)) }
 
 func size(of path: String) throws -> Int { try FileDescriptor.open(readingAt: path).size() }
@@ -29,9 +27,7 @@ func overwrite(_ path: String, with bytes: [UInt8]) throws {
     try file.write(bytes.span, at: 0)
 }
 
-func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
-    unsafe try bytes.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "test").descriptor }
-}
+func sealed(_ bytes: [UInt8]) throws -> FileDescriptor { try memoryFile(bytes, isSealed: true) }
 
 /// An original for tests: its record and its bytes.
 struct TestOriginal {
