@@ -106,11 +106,10 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "Digests", "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding",
-                "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "imgworker-avif",
-                "imgworker-bmp", "imgworker-heif", "imgworker-jp2", "imgworker-jxl", "imgworker-svg", "imgworker-tiff",
-                "ImageDecoding",
+                "CImageCodecs", "Digests", "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol",
+                "ImageDecoding", "JSONCoding", "LinuxSystem", "SharedCache", "WorkerProtocol", "imgcache", "imgfetch",
+                "imgtier", "imgworker", "imgworker-avif", "imgworker-bmp", "imgworker-heif", "imgworker-jp2",
+                "imgworker-jxl", "imgworker-svg", "imgworker-tiff",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 import LinuxSystem
 import SharedCache
@@ -109,7 +110,9 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
         let length = file[position..<position + 4].reduce(0) { $0 << 8 | Int($1) }
         let end = position + 8 + length
         guard end + 4 <= file.count else { break }
-        let sum = CRC32.of(file[position + 4..<end])
+        let sum = unsafe file[position + 4..<end].withUnsafeBufferPointer {
+            unsafe codec_png_checksum($0.baseAddress, $0.count)
+        }
         for index in 0..<4 { file[end + index] = UInt8(truncatingIfNeeded: sum >> (24 - 8 * UInt32(index))) }
         position = end + 4
     }
@@ -145,7 +148,7 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     guard (try? encoder.encode(raster, to: ResultFile(file: file))) != nil else {
         return expect(false, "a raster can be encoded")
     }
-    let again = decoded(contents(of: file), transforms[0])
+    let again = (try? file.read(file.size(), at: 0)).flatMap { decoded($0, transforms[0]) }
     expect(again?.pixels == pixels, "an encoded raster is decoded unchanged")
 }
 
@@ -166,7 +169,7 @@ private func decoded(
         let size = image.plan.outputBytes(transform, nil)
         let output = try WritableBuffer(name: "fuzz", size: size).descriptor
         _ = try image.decode(into: output)
-        return (result, contents(of: output), image.plan.stage)
+        return (result, try output.read(output.size(), at: 0), image.plan.stage)
     } catch let error as WireError {
         let codes: [ErrorCode] = [
             .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,
@@ -176,22 +179,5 @@ private func decoded(
         return nil
     } catch {
         fatalError("\(error)")
-    }
-}
-
-private func contents(of file: FileDescriptor) -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: (try? file.size()) ?? 0)
-    _ = unsafe bytes.withUnsafeMutableBytes { unsafe try? file.read(into: $0, at: 0) }
-    return bytes
-}
-
-/// The CRC-32 of PNG chunks.
-private enum CRC32 {
-    private static let table: [UInt32] = (0..<256).map { byte in
-        (0..<8).reduce(UInt32(byte)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
-    }
-
-    static func of(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-        ~bytes.reduce(UInt32.max) { table[Int(UInt8(truncatingIfNeeded: $0) ^ $1)] ^ $0 >> 8 }
     }
 }
