@@ -302,7 +302,7 @@ extension IdentificationTests {
         world.identify(try #require(job), content: 1, earlyWidth: 10)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         let second = try #require(world.decodes.keys.first)
-        let room = BrokerLimits().leastEarlyResultBytes
+        let room = 1 << 16
         #expect(world.decodes[second]?.room == room && world.state.reservedBytes == room)
         world.readHeader(second, isAtOnce: true)
         #expect(world.image(client, 2)?.width == 5 && world.state.reservedBytes == 0)

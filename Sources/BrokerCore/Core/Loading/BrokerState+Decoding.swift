@@ -51,14 +51,12 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: decode.body, room: room))
     }
 
-    /// The room for the result of a small body, which is granted before its header is known; 0 for other bodies, and
-    /// while others wait for memory, because it would be granted before theirs.
+    /// The room for the result of a small body, which is granted before its header is known: all that is not worth a
+    /// memfd. 0 for other bodies, and while others wait for memory, because it would be granted before theirs.
     private func roomAtOnce(for decode: Decode) -> Int {
-        guard limits.mostSegmentImageBytes > 0, !decoding.isParking, decode.bodyBytes <= limits.earlyBodyBytes,
-            decode.variant.form.transform != nil
-        else { return 0 }
-        let room = earlyRoom(ofBody: decode.bodyBytes)
-        return hasRoom(for: room) ? room : 0
+        let room = limits.mostSegmentImageBytes
+        let isSmall = decode.bodyBytes <= limits.earlyBodyBytes && decode.variant.form.transform != nil
+        return isSmall && !decoding.isParking && hasRoom(for: room) ? room : 0
     }
 
     /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the
