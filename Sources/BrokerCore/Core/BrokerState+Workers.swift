@@ -129,8 +129,8 @@ extension BrokerState {
         }
     }
 
-    /// Says for which users more originals may be fetched, from the network or from disk: `JobQueue.pop` passes over the
-    /// others.
+    /// Says for which users more originals may be fetched, from the network or from disk: `JobQueue.pop` passes over
+    /// the others.
     mutating func usersWithRoom() -> (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         passesOver = true

@@ -316,7 +316,8 @@ package struct Decoding {
     /// The decoding that goes along with an identification.
     func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
 
-    /// Whether a decoding with room for its result, or one that goes along with an identification, may end with `early`.
+    /// Whether a decoding with room for its result, or one that goes along with an identification, may end with
+    /// `early`.
     func expects(_ early: EarlyResult, of job: JobID) -> Bool {
         identifications[job]?.expects(early)
             ?? decodes[job]?.expects(early, maxPixels: limits.maxPixels, maxBytes: limits.workerMemoryBytes) ?? false
