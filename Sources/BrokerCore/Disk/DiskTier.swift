@@ -53,6 +53,7 @@ package struct DiskTier {
             $0.mayStay = $0.mayStay || mayStay
         }
         lookupQueue.join(job, waiter.owner)
+        updatePriority(of: job)
         return job
     }
 
@@ -64,6 +65,11 @@ package struct DiskTier {
 
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         lookups.change(job) { $0.waiters.setPriority(priority, of: waiter) }
+        updatePriority(of: job)
+    }
+
+    /// Gives a lookup the highest priority of its waiters.
+    private mutating func updatePriority(of job: JobID) {
         if let highest = lookups[job]?.waiters.priority { lookupQueue.change(job, to: highest) }
     }
 
@@ -95,6 +101,7 @@ package struct DiskTier {
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
         lookups.change(job) { $0.waiters.remove(waiter) }
+        updatePriority(of: job)
         return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }
 

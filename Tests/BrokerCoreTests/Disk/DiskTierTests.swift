@@ -496,6 +496,18 @@ struct DiskMachineTests {
         #expect(tier.join(try lookup(), jobWaiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }
 
+    @Test mutating func `a lookup has the highest priority of its waiters`() throws {
+        for (number, path, priority) in [(1, "a", GetOptions.Priority.low), (2, "b", .normal)] {
+            tier.enqueue(
+                try lookup(path), keys: [try originalKey(path)], jobWaiter(number, priority: priority), mayStay: false,
+                as: JobID(number: number))
+        }
+        #expect(tier.join(try lookup(), jobWaiter(3, priority: .high), mayStay: false) == job)
+        var left = tier
+        #expect(left.leave(lookup: job, WaiterID(number: 3)) == nil)
+        #expect(tier.lookupQueue.pop() == job && left.lookupQueue.pop() == JobID(number: 2))
+    }
+
     /// An order with more digests would not fit into a frame, and never be sent.
     @Test(arguments: [4096, 4097])
     mutating func `an order with too many digests becomes one to empty the tier`(count: Int) {
