@@ -26,6 +26,14 @@ struct BoundsTests {
         world.holdsReloads = false
         world.happen(.timePassed)
         for id in 1...10 { #expect(world.error(world.admin, id) == .badRequest) }
+        // Their numbers are free again, and new bounds hold at once.
+        world.newLimits = world.state.limits
+        world.newLimits?.maxPendingRequests = 2
+        world.ask(world.admin, id: 1, .reload(id: 1))
+        #expect(world.lastReplies(to: world.admin) == [.reloaded(id: 1, ReloadReport())])
+        world.holdsReloads = true
+        for id in 12...14 { world.ask(world.admin, id: id, .reload(id: id)) }
+        #expect(world.error(world.admin, 14) == .quotaExceeded)
     }
 
     // MARK: Shares

@@ -163,5 +163,8 @@ struct AcceptedDamageTests {
             #expect(world.image(client, id)?.source == .memory)
             world.happen(.timePassed, after: 60_000)
         }
+        // The damaged frames are gone.
+        world.get(client, id: 4, "a") { ($0.damaged, $0.variant.frames) = (.accept, .all) }
+        #expect(world.decodes.count == 1)
     }
 }

@@ -197,6 +197,14 @@ struct DiscardTests {
         #expect(try isInMemory(1))
     }
 
+    @Test func `what a client has stored, if it has computed the digest of that`() throws {
+        try world.store(client, id: 1, "1", bytes: 1000)
+        let (job, worker) = try #require(world.identifying.first)
+        world.identify(job, content: 1)
+        end(worker, .ended(.signal(31)))
+        #expect(world.discarded == [StrictWorld.digest(1)])
+    }
+
     @Test func `of the cache process, everything that came from disk, and the disk`() throws {
         _ = try load(1)
         world.get(client, id: 2, "2")

@@ -97,7 +97,8 @@ struct DiskTierTests {
         world.diskResponse = world.response { ($0.etag, $0.cacheControl) = ("\"v\"", "max-age=0, stale-if-error=60") }
         try world.lookUp(client, id: 1, "a", content: 1)
         world.confirm(try #require(world.fetches.keys.first))
-        #expect(try world.decoded(client, 1)?.source == .disk)
+        let image = try world.decoded(client, 1)
+        #expect((image?.source, image?.etag) == (.disk, "\"v\""))
         try world.lookUp(client, id: 2, "b", content: 1)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.source == .disk)
@@ -208,6 +209,19 @@ struct DiskTierTests {
         }
         world.get(client, id: 3, "c")
         #expect(world.fetches.count == 3)
+    }
+
+    @Test func `a cache process that answers between two that it misses stays`() throws {
+        let cache = try world.worker(.cache)
+        for id in 1...6 {
+            world.get(client, id: id, "\(id)")
+            if id == 3 {
+                world.answerDiskJob(try #require(world.lookups.max()), content: 3)
+            } else {
+                world.happen(.timePassed, after: 5000)
+            }
+            #expect(world.workers[cache]?.state == (id < 6 ? .ready : .dying))
+        }
     }
 
     @Test func `an original that enters memory during a lookup is not downloaded again`() throws {
@@ -579,11 +593,13 @@ struct DiskMachineTests {
         _ = tier.reported(DiskReport(state: .on, mayHaveOwned: true))
         let own = try originalKey().owned(by: 1000)
         #expect(tier.mayHave(owned: own))
+        let other = try originalKey("b").owned(by: 1000)
+        #expect(tier.noteMissing(owned: other) == false)
         tier.enqueue(try lookup(), keys: [own, try originalKey()], jobWaiter(1), mayStay: true, as: job)
         let ended = tier.end(lookup: job)
         let lookup = try #require(ended)
         #expect(tier.isAmbiguous(lookup))
-        #expect(!tier.noteMissingOwned(lookup, found: nil) && !tier.mayHave(owned: own))
+        #expect(!tier.noteMissingOwned(lookup, found: nil) && !tier.mayHave(owned: own) && !tier.mayHave(owned: other))
         tier.beginSaving(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
         #expect(tier.mayHave(owned: own))
     }

@@ -31,6 +31,15 @@ struct MemoryBudgetTests {
         #expect(uses == [1, 2, 3])
     }
 
+    @Test mutating func `what was not used for a time is cleared, and its bytes are counted`() {
+        (world, client) = Self.world().connected(isAdmin: true)
+        load(1...2)
+        #expect(world.after(10_000).getImage(client, id: 3, "2")?.source == .memory)
+        world.ask(client, id: 4, .clear(id: 4, tier: .memory, olderThanSeconds: 5))
+        #expect(world.lastReplies(to: client) == [.cleared(id: 4, removed: 1, bytes: 1400)])
+        #expect(world.getError(client, id: 5, "1") { $0.cache = .onlyIfCached } == .notCached)
+    }
+
     @Test func `an image that was evicted and is decoded again counts as remade`() {
         load(1...100)
         #expect(world.state.report[.evictions] > 0 && world.state.report[.remadeAfterEviction] == 0)

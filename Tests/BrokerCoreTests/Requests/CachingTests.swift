@@ -304,6 +304,15 @@ struct CachingTests {
         #expect(world.state.trials.isEmpty && world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
+    @Test func `a reload that must not be kept ends the old image all the same`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1000" }
+        try world.download(
+            client, id: 2, "a", content: 2, { $0.cache = .reload }, response: { $0.cacheControl = "no-store" })
+        #expect(try world.decoded(client, 2) != nil)
+        world.get(client, id: 3, "a")
+        #expect(world.fetches.count == 1)
+    }
+
     @Test func `a reload that nobody waits for any more keeps the good image`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         // All decoders are busy, so that the new bytes are not decoded yet.

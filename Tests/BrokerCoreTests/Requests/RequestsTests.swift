@@ -418,6 +418,17 @@ struct RaceTests {
         #expect(world.getError(client, id: 6, "a6") { $0.cache = .reload } == .hostUnavailable)
     }
 
+    @Test func `a confirmation is an answer of the origin`() throws {
+        load { ($0.cacheControl, $0.etag) = ("no-cache", "\"one\"") }
+        for id in 2...9 {
+            world.get(client, id: id, "a\(id)") { $0.cache = .reload }
+            #expect(world.after(15_000).error(client, id) == .timeout)
+            if id != 5 { continue }
+            world.get(client, id: 10, "a")
+            world.confirm(try #require(world.fetches.keys.first))
+        }
+    }
+
     @Test func `a confirmation that makes an image private takes it from the others`() throws {
         load { ($0.cacheControl, $0.etag) = ("max-age=1", "\"one\"") }
         try world.after(2_000).confirm(client, id: 2, "a", response: { $0.cacheControl = "private, max-age=1000" })
@@ -497,6 +508,19 @@ struct RaceTests {
         quietDisk()
         #expect(
             world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 500, validator: "\"two\"", total: 2000))
+    }
+
+    @Test func `what a user removes is not continued`() throws {
+        world.get(client, id: 1, "a")
+        quietDisk()
+        let job = try #require(world.fetches.keys.first)
+        world.respond(job, validator: "\"one\"", total: 3000)
+        world.cutFetch(job, received: 1000)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.endStopping(job, received: 1000)
+        #expect(world.state.downloads.keptBodyJobs == [job])
+        try world.remove(client, id: 3, "a")
+        #expect(world.state.downloads.keptBodyJobs.isEmpty && !world.products.contains(job))
     }
 
     @Test func `a body whose continuation died before a header is discarded`() throws {

@@ -344,5 +344,9 @@ struct SupervisionMachineTests {
         #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[1]])]) != nil)
         // A worker loses no job that it was not running.
         #expect(supervision.foundExiting(decoders[1], before: job, at: now) == nil)
+        #expect(supervision.foundExiting(decoders[0], before: job, at: now) == .decode)
+        // Without a socket, it gets none.
+        supervision.hungUp(decoders[1])
+        #expect(supervision[.decode].available == nil)
     }
 }

@@ -220,9 +220,13 @@ struct LogTests {
     @Test func `the exit of a worker names the requests of its jobs`() throws {
         let (world, client) = world(.notice).connected()
         for id in 3...4 { world.get(client, id: id, "a") }
-        world.endWorker(try #require(world.fetches.values.first).worker, .ended(.signal(11)))
+        let worker = try #require(world.fetches.values.first).worker
+        world.happen(.workerStarted(worker, pid: 4711))
+        #expect(world.state.report.workerProcesses.first?.pid == 4711)
+        world.endWorker(worker, .ended(.signal(11)))
         let line = try #require(world.lastLines.first)
         #expect((line.level, line.event) == (.warning, .workerExit))
+        #expect(line.fields.contains(LogField("pid", 4711)))
         #expect(line.fields.contains(LogField("cause", "signal")))
         #expect(line.fields.contains(LogField("request", "1.3,1.4")))
     }

@@ -87,9 +87,10 @@ struct SharedRequestTests {
         try world.after(250).finishLoad(content: 2)
         #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
         #expect(spans(2)["download"]?.start == 250_000)
+        #expect(spans(2)["reply"]?.start == 250_000)
         let histograms = world.state.report.histograms
         #expect(histograms[.shared]?.count == 2 && histograms[.shared]?.sumMicroseconds == 290_000)
-        #expect(histograms[.queue]?.sumMicroseconds == 0)
+        #expect(histograms[.queue]?.sumMicroseconds == 0 && histograms[.download]?.count == 1)
     }
 
     @Test func `an answer after that of the origin is discarded`() throws {
