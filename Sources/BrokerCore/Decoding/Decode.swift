@@ -153,9 +153,11 @@ struct Decode {
 
     /// Whether its worker may have gone on after the header without an answer, and `early` can be its result.
     func expects(_ early: EarlyResult, maxPixels: Int, maxBytes: Int) -> Bool {
-        guard case .readingHeader(_, let room) = phase, room > 0,
-            case .parked = outcome(of: early.plan, maxPixels: maxPixels, maxBytes: maxBytes)
-        else { return false }
+        guard case .readingHeader(_, let room) = phase, room > 0 else { return false }
+        switch outcome(of: early.plan, maxPixels: maxPixels, maxBytes: maxBytes) {
+        case .parked, .refused: break
+        case .described, .wrongPlan: return false
+        }
         return early.plan.outputBytes(as: variant.form) <= room && expects(early.result, of: early.plan)
     }
 

@@ -447,9 +447,15 @@ package struct Decoding {
         writing.remove(job)
     }
 
-    /// Notes the plan of a decoding that has ended with its result at once.
-    mutating func decodedAtOnce(_ job: JobID, _ plan: DecodePlan) {
+    /// Notes the plan of a decoding that has ended with its result at once. Returns the error of one that has too many
+    /// pixels.
+    mutating func decodedAtOnce(_ job: JobID, _ plan: DecodePlan) -> WireError? {
+        let (maxPixels, maxBytes) = (limits.maxPixels, limits.workerMemoryBytes)
+        if case .refused(let error) = decodes[job]?.outcome(of: plan, maxPixels: maxPixels, maxBytes: maxBytes) {
+            return error
+        }
         decodes.change(job) { $0.enter(.writing(plan, reserved: $0.reserved, deadline: Instant(nanoseconds: .max))) }
+        return nil
     }
 
     /// Admits the decoding that has waited longest, if `hasRoom` for it or none else runs.

@@ -204,7 +204,7 @@ extension BrokerState {
         }
         var plan = early.plan
         plan.header.placeholder = knownHeader(for: decode)?.placeholder
-        decoding.decodedAtOnce(job, plan)
+        if let error = decoding.decodedAtOnce(job, plan) { return decodeFailed(worker, job, error) }
         if !decode.isDetached { note(decode.variant.content, of: worker) }
         decodeFinished(worker, job, early.result)
     }
