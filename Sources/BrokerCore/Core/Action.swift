@@ -40,6 +40,7 @@ package enum Action: Equatable {
     case stopFetch(WorkerID, JobID)
     /// Have the digest of a buffer's bytes computed, and a small image decoded into a product of `room` bytes.
     case identify(WorkerID, JobID, BufferID, early: EarlyDecode?, room: Int)
+    /// Have a variant made of a buffer's bytes: at once if it fits a product of `room` bytes, else after its header.
     case startDecode(WorkerID, DecodeJob, body: BufferID, room: Int)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)

@@ -500,7 +500,8 @@ extension Broker {
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .decoded(let job, let result):
             let id = JobID(number: job)
-            if isResult(result, of: id, worker) { handle(.decodedAtOnce(worker.id, id, result)) }
+            if !isResult(result, of: id, worker) { return }
+            handle(.decodedAtOnce(worker.id, id, result))
             measure(worker)
         case .finished(let job, let result):
             let id = JobID(number: job)
