@@ -7,6 +7,7 @@
             $0.number == 1 ? .status(502) : png(tile(1))
         }.withClient()
         let error = try client.answer(to: client.get(setting.url("/a"), members)).error
+        #expect((error == nil) == (requests == 2))
         #expect(error?.httpStatus == (requests == 2 ? nil : 502))
         #expect(setting.origin.statistics("/a").requests == requests)
     }
