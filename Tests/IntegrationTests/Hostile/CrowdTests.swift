@@ -39,6 +39,7 @@
         for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
         let other = try setting.client()
         let late = try other.get(setting.url("/a"))
+        try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }
         setting.origin.gate("/a").open()
         for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
         #expect(try other.picture(answering: late) == tile(1))
