@@ -270,6 +270,11 @@
                 #expect(try isThumbnail(setting.client.picture(answering: id), of: number))
             }
         }
+        try setting.broker.wait(for: "the last process is replaced") { $0[.workerRestarts] == 4 }
+        try setting.wait(for: .on)
+        try setting.broker.wait(for: "no job is queued or running") { $0[.running] == 0 && $0[.queued] == 0 }
+        #expect(try setting.client.stats()[.failed] == 0)
+        #expect(setting.temporaries.isEmpty)
     }
 }
 
