@@ -483,6 +483,24 @@ struct SharedRequestTests {
         #expect(try world.decoded(client, 1) != nil)
     }
 
+    @Test(arguments: [true, false])
+    func `a queued lookup has the highest priority of the requests that wait for it`(leaves: Bool) throws {
+        var (id, sent) = (1, 0)
+        // Until the user's share of the lookups is taken.
+        while world.tierJobs.count > sent {
+            (id, sent) = (id + 1, world.tierJobs.count)
+            world.get(client, id: id, "waits\(id)")
+        }
+        world.get(client, id: 1001, "late") { $0.priority = .low }
+        world.get(client, id: 1002, "late") { $0.priority = .high }
+        if leaves { world.cancel(client, 1002) }
+        let before = Set(world.tierJobs.keys)
+        world.answerShared(try #require(before.min()), .nothing)
+        let lookup = try #require(world.tierJobs.keys.first { !before.contains($0) })
+        let download = world.state.downloads[try #require(world.state.tier.job(of: lookup))]
+        #expect(download?.original.url.text.hasSuffix(leaves ? "/waits\(id)" : "/late") == true)
+    }
+
     @Test func `a lease is ended when its note cannot be written`() throws {
         let (world, client) = Self.world(maxWrites: 4).connected()
         for number in 0..<4 {

@@ -14,6 +14,8 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         let jobWaiter = jobWaiter(for: waiter)
         if let job = decoding.join(variant, jobWaiter) {
+            tier.queue.join(job, jobWaiter.owner)
+            waitersChanged(of: job)
             return requests.wait(id, for: .decoding(job), joining: true)
         }
         let responsible = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)

@@ -69,7 +69,10 @@ extension BrokerState {
     /// Lets a request join a download; one that wants the origin's own answer ends the lookup in the tier.
     mutating func joined(_ job: JobID, _ waiter: Waiter, _ owner: JobOwner) {
         guard let load = tier[job] else { return }
-        if mayUseTier(waiter) || load.stage == .holding { return tier.queue.join(job, owner) }
+        if mayUseTier(waiter) || load.stage == .holding {
+            tier.queue.join(job, owner)
+            return waitersChanged(of: job)
+        }
         leaveTier(job)
         if load.isFirst { carryOut([.goOn(job, since: load.beganAt)]) }
     }

@@ -486,9 +486,20 @@ extension BrokerState {
         case .lookingUp(let job): disk.setPriority(priority, of: id, in: job)
         case .downloading(let job):
             downloads.setPriority(priority, of: id, in: job)
-            decoding.setPriority(ofIdentification: job, for: downloads[job]?.waiters ?? [])
-        case .decoding(let job): decoding.setPriority(priority, of: id, in: job)
+            waitersChanged(of: job)
+        case .decoding(let job):
+            decoding.setPriority(priority, of: id, in: job)
+            waitersChanged(of: job)
         }
+    }
+
+    /// Gives what a download or a decoding waits for the highest priority of its waiters.
+    mutating func waitersChanged(of job: JobID) {
+        guard let waiters = downloads[job]?.waiters ?? decoding[job]?.waiters, let priority = waiters.priority else {
+            return
+        }
+        decoding.setPriority(ofIdentification: job, for: waiters)
+        tier.queue.change(job, to: priority)
     }
 
     /// Takes a waiter out of its job. A download without waiters is stopped; a decoding only if it has not begun.
@@ -500,8 +511,10 @@ extension BrokerState {
             if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
         case .downloading(let job):
             carryOut(downloads.leave(job, waiter.id, at: now.instant))
-            decoding.setPriority(ofIdentification: job, for: downloads[job]?.waiters ?? [])
-        case .decoding(let job): if let end = decoding.leave(job, waiter.id) { free(end, job) }
+            waitersChanged(of: job)
+        case .decoding(let job):
+            if let end = decoding.leave(job, waiter.id) { free(end, job) }
+            waitersChanged(of: job)
         }
     }
 
