@@ -5,16 +5,15 @@ package enum Base64 {
     // Not generic: other modules would get code that allocates for each byte.
 
     /// Encodes bytes, with padding.
-    package static func encode(_ bytes: ArraySlice<UInt8>) -> String {
+    package static func encode(_ bytes: Span<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
-        var rest = bytes
-        while !rest.isEmpty {
-            let group = rest.prefix(3)
-            rest = rest.dropFirst(3)
-            let word = group.enumerated().reduce(0) { $0 | Int($1.element) << (16 - 8 * $1.offset) }
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let count = min(3, bytes.count - start)
+            var word = 0
+            for place in 0..<count { word |= Int(bytes[start + place]) << (16 - 8 * place) }
             for place in 0..<4 {
-                text.append(place <= group.count ? digits[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
+                text.append(place <= count ? digits[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
             }
         }
         return String(decoding: text, as: UTF8.self)
@@ -22,12 +21,12 @@ package enum Base64 {
 
     /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section
     /// 4). Nil for other text.
-    package static func decoded(_ digits: [UInt8], forURLs: Bool) -> [UInt8]? {
+    package static func decoded(_ digits: Span<UInt8>, forURLs: Bool) -> [UInt8]? {
         guard digits.count % 4 != 1 else { return nil }
         var (bytes, bits) = ([UInt8](), UInt32(0))
         bytes.reserveCapacity(digits.count / 4 * 3 + 2)
-        for (index, digit) in digits.enumerated() {
-            guard let value = value(of: digit, forURLs) else { return nil }
+        for index in digits.indices {
+            guard let value = value(of: digits[index], forURLs) else { return nil }
             bits = bits << 6 | value
             if index % 4 > 0 { bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(6 - 2 * (index % 4)))) }
         }

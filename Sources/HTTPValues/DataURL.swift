@@ -23,7 +23,7 @@ package enum DataURL {
         if digits.count % 4 == 0 {
             for _ in 0..<2 where digits.last == UInt8(ascii: "=") { digits.removeLast() }
         }
-        guard let bytes = Base64.decoded(digits, forURLs: false) else {
+        guard let bytes = Base64.decoded(digits.span, forURLs: false) else {
             throw InvalidURL(.malformed, "the base64 text of a data: URL is damaged")
         }
         return bytes

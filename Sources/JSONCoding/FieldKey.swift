@@ -1,4 +1,4 @@
-/// The length and the outer bytes of a member's name. They tell most names apart with one comparison.
+/// The length of a member's name, and its first, middle and last byte. They tell most names apart with one comparison.
 struct FieldKey: Equatable {
     private let word: Int
 
@@ -6,7 +6,8 @@ struct FieldKey: Equatable {
     @inline(__always)
     init(_ name: Span<UInt8>) {
         let count = name.count
-        word = count == 0 ? 0 : count << 16 | Int(name[0]) << 8 | Int(name[count - 1])
+        word =
+            count == 0 ? 0 : count << 24 | Int(name[0]) << 16 | Int(name[count / 2]) << 8 | Int(name[count - 1])
     }
 
     private init(word: Int) {
@@ -29,7 +30,7 @@ struct FieldKey: Equatable {
 
     /// One of 64 bits. A set of these bits shows at once that most names are not there.
     @inline(__always)
-    var bit: UInt64 { 1 << UInt64((word ^ word >> 8 ^ word >> 13) & 63) }
+    var bit: UInt64 { 1 << UInt64((word ^ word >> 7 ^ word >> 17 ^ word >> 21) & 63) }
 }
 
 extension Span<UInt8> {

@@ -59,6 +59,10 @@ package struct Fields {
     private var members: [JSONReader.Member] = []
     /// The bits of all members' keys.
     private var keys: UInt64 = 0
+    /// Whether two members have the same key, and may have the same name.
+    private var mayRepeat = false
+    /// The member after the one that was found last.
+    private var next = 0
     var writer: JSONWriter
 
     /// Starts to read the object that is all of `text`, which is not copied.
@@ -459,8 +463,8 @@ package struct Fields {
     /// An integer under a name that is not fixed. It keeps its value when it is absent.
     package mutating func integer(named name: String, _ value: inout Int, in range: ClosedRange<Int>) {
         if isReading {
-            guard let position = position(of: name.utf8Span.span) else { return }
-            reader.scanner.position = position
+            guard let index = index(of: name.utf8Span.span) else { return }
+            reader.scanner.position = members[index].value
             if let read = readInteger(name, in: range) { value = read }
         } else {
             writer.member(name, value)
@@ -470,8 +474,8 @@ package struct Fields {
     /// An object under a name that is not fixed. It keeps its value when it is absent.
     package mutating func object<Value: FieldList>(named name: String, _ value: inout Value) {
         if isReading {
-            guard let position = position(of: name.utf8Span.span) else { return }
-            reader.scanner.position = position
+            guard let index = index(of: name.utf8Span.span) else { return }
+            reader.scanner.position = members[index].value
             nested(name) { value.list(&$0) }
         } else {
             writer.name(name)
@@ -482,7 +486,7 @@ package struct Fields {
     // MARK: Reading
 
     /// Whether a member of this name was read.
-    package func has(_ name: StaticString) -> Bool { position(of: name) != nil }
+    package func has(_ name: StaticString) -> Bool { index(of: name) != nil }
 
     /// Whether a member of this name was read, and is a string.
     package func hasString(_ name: StaticString) -> Bool { reader(at: name)?.nextIsString ?? false }
@@ -503,31 +507,30 @@ package struct Fields {
 
     /// A copy of the reader at the value of `name`; nil when it is absent.
     private func reader(at name: StaticString) -> JSONReader? {
-        guard let position = position(of: name) else { return nil }
+        guard let index = index(of: name) else { return nil }
         var copy = reader
-        copy.scanner.position = position
+        copy.scanner.position = members[index].value
         return copy
     }
 
-    private func position(of name: StaticString) -> Int? {
-        unsafe position(of: Span(_unsafeStart: name.utf8Start, count: name.utf8CodeUnitCount))
+    private func index(of name: StaticString) -> Int? {
+        unsafe index(of: Span(_unsafeStart: name.utf8Start, count: name.utf8CodeUnitCount))
     }
 
-    private func position(of name: Span<UInt8>) -> Int? {
+    private func index(of name: Span<UInt8>) -> Int? {
         let key = FieldKey(name)
         guard keys & key.bit != 0 else { return nil }
-        var index = members.count
-        while index > 0 {
-            index -= 1
-            if members[index].key == key, reader.isNamed(members[index], name) { return members[index].value }
-        }
-        return nil
+        func isNamed(_ index: Int) -> Bool { members[index].key == key && reader.isNamed(members[index], name) }
+        // Most messages have their members in the order in which these are read.
+        if !mayRepeat, next < members.count, isNamed(next) { return next }
+        return members.indices.last(where: isNamed)
     }
 
     /// Moves to the value of `name`; false, and a note if it is required, when there is none.
     private mutating func find(_ name: StaticString, _ presence: Presence) -> Bool {
-        if let position = position(of: name) {
-            reader.scanner.position = position
+        if let index = index(of: name) {
+            reader.scanner.position = members[index].value
+            next = index + 1
             return true
         }
         if presence == .required { note(name, "present") }
@@ -582,7 +585,7 @@ package struct Fields {
     /// Reads the object at the reader's position with `list`, and moves behind it.
     private mutating func nested(_ name: @autoclosure () -> String, _ list: (inout Fields) -> Void) {
         guard reader.nextIsObject else { return note(name(), expected: "an object") }
-        let (outer, outerKeys, isFirst) = (members, keys, problem == nil)
+        let (outer, isFirst) = ((members, keys, mayRepeat, next), problem == nil)
         do throws(JSONReader.MalformedJSON) {
             try index()
             let end = reader.scanner.position
@@ -594,7 +597,7 @@ package struct Fields {
         } catch {
             note(name(), expected: error.expected)
         }
-        (members, keys) = (outer, outerKeys)
+        (members, keys, mayRepeat, next) = outer
     }
 
     /// Skips the object at the reader's position and takes its members.
@@ -603,7 +606,12 @@ package struct Fields {
         // With two more, the memory would be larger than what glibc keeps at hand for the next ones (1,032 bytes).
         found.reserveCapacity(30)
         try reader.index(&found, tokens: tokens)
-        keys = found.reduce(0) { $0 | $1.key.bit }
+        // Of many members, it would take long to find out.
+        (keys, mayRepeat, next) = (0, found.count > 32, 0)
+        for (index, member) in found.enumerated() {
+            if keys & member.key.bit != 0, !mayRepeat { mayRepeat = found[..<index].contains { $0.key == member.key } }
+            keys |= member.key.bit
+        }
         members = found
     }
 

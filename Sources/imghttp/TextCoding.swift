@@ -31,7 +31,7 @@ enum TextCoding {
     static func bytes(ofBase64 text: some StringProtocol) -> [UInt8]? {
         var digits = Array(text.utf8)
         while digits.last == UInt8(ascii: "=") { digits.removeLast() }
-        return Base64.decoded(digits, forURLs: true)
+        return Base64.decoded(digits.span, forURLs: true)
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {

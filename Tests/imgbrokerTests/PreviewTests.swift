@@ -57,7 +57,7 @@ struct PreviewTests {
         #expect(parts[1].hasPrefix("\u{1B}_Gm=1;") && parts[2].hasPrefix("\u{1B}_Gm=0;"))
         #expect(parts.allSatisfy { $0.utf8.count < 4096 + 40 })
         let payload = parts.map { $0[$0.firstIndex(of: ";")!...].dropFirst() }.joined()
-        #expect(payload == Base64.encode(file[...]))
+        #expect(payload == Base64.encode(file.span))
     }
 
     /// Each pixel is drawn in a colour at most one level away, and no transparent one is.

@@ -15,23 +15,38 @@ public struct Color: Hashable, Sendable, CustomStringConvertible {
 
     /// Reads `#rrggbb` or `#rrggbbaa`; nil for any other text.
     public init?(_ text: some StringProtocol) {
-        let hexadecimal = text.utf8.dropFirst()
-        guard text.utf8.first == UInt8(ascii: "#"), [6, 8].contains(hexadecimal.count),
-            hexadecimal.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }),
-            let digits = UInt32(String(decoding: hexadecimal, as: UTF8.self), radix: 16)
-        else { return nil }
-        let value = text.utf8.count == 7 ? digits << 8 | 255 : digits
+        var (value, count) = (UInt32(0), -1)
+        for byte in text.utf8 {
+            if count >= 0 {
+                guard count < 8, let digit = Self.value(of: byte) else { return nil }
+                value = value << 4 | digit
+            } else if byte != UInt8(ascii: "#") {
+                return nil
+            }
+            count += 1
+        }
+        guard count == 6 || count == 8 else { return nil }
+        if count == 6 { value = value << 8 | 255 }
         self.init(
             red: UInt8(value >> 24), green: UInt8(value >> 16 & 255), blue: UInt8(value >> 8 & 255),
             alpha: UInt8(value & 255))
     }
 
+    private static func value(of digit: UInt8) -> UInt32? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(digit - UInt8(ascii: "a")) + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(digit - UInt8(ascii: "A")) + 10
+        default: nil
+        }
+    }
+
     /// `#rrggbb`, or `#rrggbbaa` if it is not opaque.
     public var description: String {
         var text = [UInt8(ascii: "#")]
-        for channel in alpha == 255 ? [red, green, blue] : [red, green, blue, alpha] {
-            text += [Self.digits[Int(channel >> 4)], Self.digits[Int(channel & 15)]]
-        }
+        text.reserveCapacity(9)
+        let value = UInt32(red) << 24 | UInt32(green) << 16 | UInt32(blue) << 8 | UInt32(alpha)
+        for place in 0..<(alpha == 255 ? 6 : 8) { text.append(Self.digits[Int(value >> UInt32(28 - 4 * place) & 15)]) }
         return String(decoding: text, as: UTF8.self)
     }
 

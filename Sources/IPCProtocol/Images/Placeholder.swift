@@ -23,11 +23,15 @@ public struct Placeholder: Hashable, Sendable {
 
     /// Reads both texts; nil when they are not in the spelling of the properties below.
     public init?(averageColor: String?, thumbHash: String?) {
-        guard let averageColor, let color = Color(averageColor), color.description == averageColor, let thumbHash,
-            let hash = Base64.decoded(Array(thumbHash.utf8.prefix { $0 != UInt8(ascii: "=") }), forURLs: false)
+        guard let averageColor, let color = Color(averageColor), color.description == averageColor, let thumbHash
         else { return nil }
+        var digits = thumbHash.utf8Span.span
+        for _ in 0..<2 where !digits.isEmpty && digits[digits.count - 1] == UInt8(ascii: "=") {
+            digits = digits.extracting(droppingLast: 1)
+        }
+        guard let hash = Base64.decoded(digits, forURLs: false) else { return nil }
         self.init(averageColor: SIMD4(color.red, color.green, color.blue, color.alpha), thumbHash: hash)
-        // The last group of digits is padded, and its unused bits are 0.
+        // Padding is complete, and the unused bits of the last digit are 0.
         if self.thumbHash != thumbHash { return nil }
     }
 
@@ -38,7 +42,7 @@ public struct Placeholder: Hashable, Sendable {
 
     /// The ThumbHash of the image, in Base64 (RFC 4648, section 4).
     public var thumbHash: String {
-        Base64.encode((0..<Int(bytes[4])).map { bytes[5 + $0] }[...])
+        Base64.encode(bytes.span.extracting(5..<5 + Int(bytes[4])))
     }
 
     public static func == (left: Placeholder, right: Placeholder) -> Bool {

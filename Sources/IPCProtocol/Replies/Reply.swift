@@ -4,8 +4,8 @@ package import JSONCoding
 public enum Reply: Equatable, Sendable {
     /// Answers `hello`.
     case hello(id: Int, HelloReply)
-    /// An image.
-    case image(id: Int, ImageReply)
+    /// An image. It is stored elsewhere, because a reply is copied often.
+    indirect case image(id: Int, ImageReply)
     /// The progress of a download, in bytes.
     case progress(id: Int, received: Int, expected: Int?)
     /// Reports the success of a request without another answer.

@@ -60,7 +60,7 @@ enum KittyGraphics {
             let end = min(start + bytesAtOnce, file.count)
             // f: the format PNG; a: transmit and display; q: without an answer; m: more follows.
             let control = (start == 0 ? "f=100,a=T,q=2," : "") + "m=\(end < file.count ? 1 : 0)"
-            text += "\u{1B}_G\(control);\(Base64.encode(file[start..<end]))\u{1B}\\"
+            text += "\u{1B}_G\(control);\(Base64.encode(file.span.extracting(start..<end)))\u{1B}\\"
         }
         return text
     }
