@@ -29,8 +29,8 @@ package import JSONCoding
 // A `describe` job ends with `header`, and so does a `header` job unless it requests metadata blocks that the file has:
 // these are its result. A job for a partial file gets a descriptor that another process still writes to, and reads no
 // more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker sends `ready`
-// once, and never accepts a second job before the first has ended: further orders to identify, which the broker may
-// send ahead, wait in the socket, and the reports on them may come together.
+// once, and does one job after the other: further orders to identify, and to decode with a place, which the broker may
+// send ahead, wait, and the reports on them may come together.
 
 /// A decode worker's job: the result to produce from the encoded bytes.
 package struct DecodeJob: Equatable, Sendable, FieldList {
@@ -59,6 +59,9 @@ package struct DecodeJob: Equatable, Sendable, FieldList {
     package var partialBytes: Int?
     /// The layout of stored pixels; nil for encoded bytes.
     package var pixels: StoredPixels?
+    /// Whether other orders may wait behind it. Then nothing is decoded before the answer to its header, else a crash
+    /// could be blamed on the next one.
+    package var isAmongOthers = false
     /// The maximum pixel count of the result, and of a source that is not scaled down.
     package var maxPixels: Int
     /// The maximum pixel count of a source that is scaled down row by row.
@@ -91,6 +94,7 @@ package struct DecodeJob: Equatable, Sendable, FieldList {
         fields.integer("after", &after, in: 0...Int.max)
         fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
         fields.object("pixels", &pixels)
+        fields.flag("amongOthers", &isAmongOthers)
         fields.integer("maxPixels", &maxPixels, in: 1...Int.max)
         fields.integer("maxSourcePixels", &maxSourcePixels, in: 1...Int.max)
         fields.integer("maxWorkingBytes", &maxWorkingBytes, in: 1...Int.max)

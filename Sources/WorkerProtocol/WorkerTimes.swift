@@ -36,6 +36,8 @@ package struct DecodeTimes: Equatable, Sendable {
 
     package init() {}
 
+    package var total: Int { codec + scale + steps + encode + seal }
+
     package mutating func list(_ fields: inout Fields) {
         var values = [codec, scale, steps, encode, seal]
         guard fields.isReading || values.contains(where: { $0 > 0 }) else { return }

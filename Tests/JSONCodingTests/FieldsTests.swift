@@ -205,6 +205,10 @@ struct FieldsTests {
     @Test func `of members with one name the last counts, in any spelling`() throws {
         let text = #"{"name":"a","size":1,"n\u0061me":"b","size":2}"#
         #expect(Part(decoding: Array(text.utf8)[...]) == Part(name: "b", size: 2))
+        // Also among many, and beside an object with such names.
+        let others = (0..<40).map { "\"x\($0)\":{\"name\":\"c\",\"name\":\"d\"}," }.joined()
+        #expect(
+            Part(decoding: Array(#"{"name":"a","size":1,\#(others)"name":"b"}"#.utf8)[...]) == Part(name: "b", size: 1))
     }
 
     @Test func `members in any order, unknown members and white space are read`() {

@@ -22,16 +22,18 @@ extension BrokerState {
             }
         }
         while let next = decoding.nextQueued(),
-            let worker = next.isBrief
-                ? supervision[.decode].available(forBriefJobOf: next.user) : supervision[.decode].available,
+            case let brief = next.isBrief && mayBeAmongOthers(next.job) ? next.user : nil,
+            let worker = brief.map({ supervision[.decode].available(forBriefJobOf: $0) })
+                ?? supervision[.decode].available,
             let job = decoding.popQueued()
         {
             if decoding.isIdentification(job) {
-                startIdentifying(job, on: worker, brief: next.isBrief ? next.user : nil)
+                startIdentifying(job, on: worker, brief: brief)
             } else {
                 let isRetry = decoding[job]?.crashes ?? 0 > 0
                 let before = decoding.workerBefore(job).flatMap { supervision[$0]?.isIdle == true ? $0 : nil }
-                startDecode(job, on: isRetry ? supervision[.decode].freshest ?? worker : before ?? worker)
+                startDecode(
+                    job, on: isRetry ? supervision[.decode].freshest ?? worker : before ?? worker, brief: brief)
             }
         }
         for family in decoding.queuedFamilies { assignJobs(of: family) }
@@ -226,7 +228,7 @@ extension BrokerState {
         // Which of several jobs has ended it shows when each is done again by itself. Those that nobody waits for are
         // not done again, so they are to blame for a crash at once.
         let isShared = supervision.hasSeveralBriefJobs(worker)
-        let suspects = isShared ? jobs.filter { !decoding.isWanted(identification: $0) } : jobs
+        let suspects = isShared ? jobs.filter { !decoding.isWanted($0) } : jobs
         let responsible = isShared && suspects.isEmpty ? [] : decoding.responsible(for: suspects, on: worker)
         decoding.forget(worker)
         // While evicting makes room, a job is not to blame for the kernel's choice of a process.

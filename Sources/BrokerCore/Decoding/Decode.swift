@@ -50,7 +50,7 @@ struct Decode {
         case askingTier
         /// → `running`; ends with its last waiter.
         case queued
-        /// → `queued` once, if its worker exits.
+        /// → `queued`, if its worker exits, or it was not as brief as expected.
         case running(Run)
     }
 
@@ -85,6 +85,9 @@ struct Decode {
     var crashes = 0
     /// Whether the name of the bytes was discarded: the result is for its waiters alone.
     var isDetached = false
+    /// Whether a worker may have it among others, as far as the request and the body tell: it was not put back, and no
+    /// worker has died with the body.
+    var isBrief: Bool
 
     var run: Run? { if case .running(let run) = state { run } else { nil } }
     var isQueued: Bool { if case .queued = state { true } else { false } }

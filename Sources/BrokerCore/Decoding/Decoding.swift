@@ -27,6 +27,10 @@ package struct Decoding {
     /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the
     /// spare worker takes them out of turn. They take a millisecond, and others up to seconds.
     private var smallQueue: JobQueue
+    /// The brief decodings that ended at once since one was put back, as far as they count: images that are requested
+    /// together are often of one size.
+    private var endedAtOnce = enoughAtOnce
+    private static let enoughAtOnce = 8
     private var quarantine = Quarantine()
     /// Variants that took too long, and until when they are refused; each refusal is a use.
     private var slowVariants = UseTable<VariantKey, Instant>()
@@ -194,11 +198,12 @@ package struct Decoding {
     /// (`goOn`).
     mutating func enqueue(
         _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: Responsible, asksTier: Bool = false,
-        _ waiter: JobWaiter, as job: JobID
+        isBrief: Bool = false, _ waiter: JobWaiter, as job: JobID
     ) {
         decodes[job] = Decode(
             variant: variant, user: responsible.user, responsible: responsible, body: body, bodyBytes: bytes,
-            family: family(of: variant.content), waiters: [waiter], priority: waiter.priority)
+            family: family(of: variant.content), waiters: [waiter], priority: waiter.priority,
+            isBrief: isBrief)
         jobByVariant[variant] = job
         let user = responsible.user
         count(1, bytes: heldBodies[body] == nil ? bytes : 0, for: user)
@@ -275,8 +280,10 @@ package struct Decoding {
 
     var identificationCount: Int { identifications.count }
 
-    /// Whether the digest of an identification is still needed; true for another job.
-    func isWanted(identification job: JobID) -> Bool { identifications[job]?.isWanted ?? true }
+    /// Whether a request still needs an identification or a decoding; true for another job.
+    func isWanted(_ job: JobID) -> Bool {
+        identifications[job]?.isWanted ?? decodes[job].map { !$0.waiters.isEmpty } ?? true
+    }
 
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
@@ -310,7 +317,7 @@ package struct Decoding {
     }
 
     /// The bounds of an image that is decoded while it is identified, before its memory was granted.
-    private static let earlyPixels = 1 << 20
+    static let earlyPixels = 1 << 20
     private static let earlyWorkingBytes = 8 << 20
 
     /// The decoding that goes along with an identification.
@@ -325,6 +332,8 @@ package struct Decoding {
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
     mutating func add(crashes: Int, to job: JobID) { decodes.change(job) { $0.crashes += crashes } }
+
+    mutating func setAlone(_ job: JobID) { decodes.change(job) { $0.isBrief = false } }
 
     /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be
     /// stopped.
@@ -374,9 +383,13 @@ package struct Decoding {
 
     var hasQueued: Bool { !queue.isEmpty }
 
-    /// The next queued job. It is brief if it is the identification of a small body, unless a worker has died with it.
+    /// The next queued job. The identification of a small body is brief, unless a worker has died with it; a decoding
+    /// may be.
     mutating func nextQueued() -> (job: JobID, user: JobOwner.User, isBrief: Bool)? {
-        queue.next().map { ($0.job, $0.user, smallQueue.contains($0.job)) }
+        queue.next().map {
+            let mayBeBrief = endedAtOnce >= Self.enoughAtOnce && decodes[$0.job]?.isBrief == true
+            return ($0.job, $0.user, smallQueue.contains($0.job) || mayBeBrief)
+        }
     }
 
     mutating func popQueued() -> JobID? {
@@ -441,6 +454,16 @@ package struct Decoding {
         return outcome
     }
 
+    /// Queues a decoding that waits for memory once more, to be done alone. Returns it if nobody waits for it any more.
+    mutating func putBack(_ job: JobID) -> Decode? {
+        endedAtOnce = 0
+        parked.removeAll { $0 == job }
+        decodes.change(job) { ($0.state, $0.isBrief) = (.queued, false) }
+        if decodes[job]?.waiters.isEmpty == true { return end(job) }
+        enqueue(job)
+        return nil
+    }
+
     /// Gives back what is reserved for a decoding's result.
     private mutating func releaseMemory(of job: JobID, _ decode: Decode) {
         reservedBytes -= decode.reserved
@@ -450,6 +473,7 @@ package struct Decoding {
     /// Notes the plan of a decoding that has ended with its result at once. Returns the error of one that has too many
     /// pixels.
     mutating func decodedAtOnce(_ job: JobID, _ plan: DecodePlan) -> WireError? {
+        if decodes[job]?.isBrief == true { endedAtOnce += 1 }
         let (maxPixels, maxBytes) = (limits.maxPixels, limits.workerMemoryBytes)
         if case .refused(let error) = decodes[job]?.outcome(of: plan, maxPixels: maxPixels, maxBytes: maxBytes) {
             return error
@@ -544,11 +568,11 @@ package struct Decoding {
     // MARK: Lost workers
 
     /// Takes back the decoding of a worker that exited, and queues it once more: before all others, unless the worker
-    /// died of it, so that another user's image does not wait for a second death. An image that two decoders have died
-    /// of is quarantined. A variant that used up its processor time is refused alone, and no origin is blamed for it:
-    /// another variant of the image may cost much less, and the client has chosen this one.
+    /// died of it, so that another user's image does not wait for a second death, or had others (`isShared`). An image
+    /// that two decoders have died of is quarantined. A variant that used up its processor time is refused alone, and
+    /// no origin is blamed for it: another variant of the image may cost much less, and the client has chosen this one.
     mutating func workerExited(
-        _ job: JobID, _ cause: DeathCause, at now: Moment
+        _ job: JobID, _ cause: DeathCause, isShared: Bool, at now: Moment
     ) -> (ended: Decode?, refusal: WireError?, isQuarantined: Bool)? {
         guard var decode = decodes[job] else { return nil }
         releaseMemory(of: job, decode)
@@ -558,7 +582,7 @@ package struct Decoding {
         } else if cause.isOwnMaking {
             decode.crashes += 1
         }
-        decode.state = .queued
+        (decode.state, decode.isBrief) = (.queued, false)
         decodes[job] = decode
         let isQuarantined = decode.crashes > 1
         let isPoison = isQuarantined || cause == .cpu
@@ -567,7 +591,7 @@ package struct Decoding {
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {
-            enqueue(job, atFront: !cause.isOwnMaking)
+            enqueue(job, atFront: !cause.isOwnMaking && !isShared)
             return (nil, nil, isQuarantined)
         }
         guard let end = end(job) else { return nil }

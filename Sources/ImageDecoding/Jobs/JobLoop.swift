@@ -13,6 +13,8 @@ final class JobLoop {
     let conversions: ColorConversions
     /// The memory for results that the broker copies.
     private var memory: FileDescriptor?
+    /// The orders that came while a job waited for its output.
+    private var waiting: [Received] = []
     /// The last animation of which a range of frames was decoded: the next range may be requested soon.
     private var place: Place?
 
@@ -24,6 +26,13 @@ final class JobLoop {
         func precedes(_ next: DecodeJob) -> Bool {
             next.after == job.id && next.transform.pixelFormat == job.transform.pixelFormat
         }
+    }
+
+    /// An order, with what came in its message.
+    private struct Received {
+        let order: DecodeOrder
+        let descriptors: [FileDescriptor]
+        let bytes: [UInt8]?
     }
 
     init(channel: FrameChannel, family: CodecFamily, codecs: [ImageCodec], conversions: ColorConversions) {
@@ -43,10 +52,11 @@ final class JobLoop {
     /// Waits for a job and runs it; returns false when the other end has closed. Throws `FrameChannel.Failure`,
     /// `UnexpectedOrder`.
     func doNext() throws -> Bool {
-        if place != nil, channel.bufferedBytes == 0, !channel.waitUntilReadable(milliseconds: Self.placeMilliseconds) {
+        if place != nil, !hasNext, !channel.waitUntilReadable(milliseconds: Self.placeMilliseconds) {
             place = nil
         }
-        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
+        guard let next = waiting.isEmpty ? try receive() : waiting.removeFirst() else { return false }
+        let order = next.order
         let begun = Instant.now
         // Nothing of an animation is there while other bytes are decoded.
         if case .decode = order {} else { place = nil }
@@ -55,22 +65,32 @@ final class JobLoop {
             let output = result == nil ? nil : output(at: result, nil)
             if result != nil, output == nil { throw UnexpectedOrder(order: order) }
             let earlier = place.take().flatMap { $0.precedes(job) ? $0.image : nil }
-            try decode(job, descriptors.first, into: output, after: earlier)
+            try decode(job, next, into: output, after: earlier)
         case .identify(let job, let early, let place):
-            let output = early == nil ? nil : output(at: place, descriptors.last)
+            let output = early == nil ? nil : output(at: place, next.descriptors.last)
             if early != nil, output == nil { throw UnexpectedOrder(order: order) }
-            try identify(job, descriptors.first, early, into: output)
-        case .memory: memory = descriptors[0]
+            try identify(job, next, early, into: output)
+        case .memory: memory = next.descriptors[0]
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         // Next to a longer job, sending its report takes no time, and its waiters get the image sooner.
         let isLong = Instant.now.microseconds(since: begun) >= Self.collectedMicroseconds
-        if isLong || channel.bufferedBytes == 0 { try channel.flushMessages() }
+        if isLong || !hasNext { try channel.flushMessages() }
         return true
+    }
+
+    private var hasNext: Bool { !waiting.isEmpty || channel.bufferedBytes > 0 }
+
+    private func receive() throws -> Received? {
+        try channel.receiveMessage(DecodeOrder.self).map { order, descriptors in
+            Received(order: order, descriptors: descriptors, bytes: channel.frameBytes)
+        }
     }
 
     /// The time of a job whose report is sent at once.
     private static let collectedMicroseconds = 1000
+    /// The most orders that wait for a job.
+    private static let mostWaiting = 64
     /// How long an animation is kept for its next frames, and the most bytes that it holds meanwhile.
     private static let (placeMilliseconds, mostPlaceBytes) = (5000 as Int32, 32 << 20)
 
@@ -80,20 +100,20 @@ final class JobLoop {
         (place == nil ? descriptor : memory).map { ResultFile(file: $0, place: place) }
     }
 
-    /// The bytes that came in the last frame, or those of a file.
+    /// The bytes that came with an order, or those of its file.
     private func source(
-        _ file: FileDescriptor?, part: Int? = nil, atMost most: Int = .max
+        of order: Received, part: Int? = nil, atMost most: Int = .max
     ) throws(WireError) -> ImageSource {
-        if let bytes = channel.frameBytes { return try ImageSource(copying: bytes) }
-        guard let file else { throw WireError(.internal, "There are no bytes.") }
+        if let bytes = order.bytes { return try ImageSource(copying: bytes) }
+        guard let file = order.descriptors.first else { throw WireError(.internal, "There are no bytes.") }
         return try ImageSource(reading: file, part: part, atMost: most)
     }
 
     /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other
     /// image, and of a broken one, only the digest is reported: the broker has it decoded as usual then.
-    private func identify(_ job: Int, _ file: FileDescriptor?, _ early: EarlyDecode?, into output: ResultFile?) throws {
+    private func identify(_ job: Int, _ order: Received, _ early: EarlyDecode?, into output: ResultFile?) throws {
         do {
-            let source = try source(file)
+            let source = try source(of: order)
             let digest = source.digest
             var result: EarlyResult?
             if let early, let output, !early.refuses(digest) { result = decode(early.job, source, into: output) }
@@ -132,16 +152,18 @@ final class JobLoop {
     }
 
     private func decode(
-        _ job: DecodeJob, _ file: FileDescriptor?, into place: ResultFile?, after earlier: OpenedImage?
+        _ job: DecodeJob, _ order: Received, into place: ResultFile?, after earlier: OpenedImage?
     ) throws {
         do {
-            let source = try source(file, part: job.partialBytes, atMost: job.maxWorkingBytes)
+            let source = try source(of: order, part: job.partialBytes, atMost: job.maxWorkingBytes)
             if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
                 return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
             }
             if job.purpose == .header { return try describe(job, source) }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions, after: earlier)
-            if let place, image.plan.workingBytes <= Self.unconfirmedMemory, place.holds(image.plan, for: job) {
+            if let place, image.plan.workingBytes <= Self.unconfirmedMemory,
+                image.plan.header.geometry.pixels <= Self.pixelsAtOnce, place.holds(image.plan, for: job)
+            {
                 let result = try image.decode(into: place)
                 try report(.decoded(job: job.id, EarlyResult(image.plan, result)))
                 return keep(image, of: job)
@@ -150,7 +172,8 @@ final class JobLoop {
             guard job.purpose == .pixels else { return }
             let output = AwaitedOutput { [self] in try receiveOutput(for: job) }
             // A job above `unconfirmedMemory` starts only after the broker has granted its memory.
-            if image.plan.workingBytes > Self.unconfirmedMemory, case .refusal = try output.answer() { return }
+            let mayStart = !job.isAmongOthers && image.plan.workingBytes <= Self.unconfirmedMemory
+            if !mayStart, case .refusal = try output.answer() { return }
             let outcome = Result { () throws(WireError) in try image.decode(into: output) }
             // Reads the broker's answer to the header, also after a failure.
             guard case .file(let file) = try output.answer() else { return }
@@ -185,17 +208,23 @@ final class JobLoop {
     /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round
     /// trip to the broker takes as long as decoding a small image.
     private static let unconfirmedMemory = 8 << 20
+    /// The most pixels of an image whose result is reported at once: the reports of earlier jobs wait for it.
+    private static let pixelsAtOnce = 1 << 20
 
     /// Waits for the buffer to fill, or for a refusal.
     private func receiveOutput(for job: DecodeJob) throws -> AwaitedOutput.Answer {
-        while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
-            switch order {
-            case .memory: memory = descriptors[0]
+        while let next = try receive() {
+            switch next.order {
+            case .memory: memory = next.descriptors[0]
             case .output(job.id, let place):
-                guard let output = output(at: place, descriptors.first) else { throw UnexpectedOrder(order: order) }
+                guard let output = output(at: place, next.descriptors.first) else {
+                    throw UnexpectedOrder(order: next.order)
+                }
                 return .file(output)
             case .refuse(job.id): return .refusal
-            default: throw UnexpectedOrder(order: order)
+            case .decode where waiting.count < Self.mostWaiting, .identify where waiting.count < Self.mostWaiting:
+                waiting.append(next)
+            default: throw UnexpectedOrder(order: next.order)
             }
         }
         return .refusal

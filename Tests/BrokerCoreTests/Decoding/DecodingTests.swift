@@ -111,7 +111,7 @@ struct DecodingTests {
     @Test mutating func `a variant that takes too long is refused alone`() throws {
         let job = try running()
         let slow = try #require(decoding[job]?.variant)
-        guard case (let end?, let error?, false)? = decoding.workerExited(job, .cpu, at: moment) else {
+        guard case (let end?, let error?, false)? = decoding.workerExited(job, .cpu, isShared: false, at: moment) else {
             return complain("not refused, or quarantined")
         }
         #expect(error.code == .decoderCrashed && end.variant == slow)

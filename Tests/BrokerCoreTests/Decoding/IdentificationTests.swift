@@ -314,12 +314,13 @@ extension IdentificationTests {
         #expect(world.decodes[second]?.room == room && world.state.reservedBytes == room)
         world.readHeader(second, isAtOnce: true)
         #expect(world.image(client, 2)?.width == 5 && world.state.reservedBytes == 0)
-        // A result that does not fit is written as that of any other image.
+        // An image that does not fit is decoded as any other, and given no room once that is known.
         for (id, width) in [(3, 600), (4, 601)] {
             world.get(client, id: id, "a") { $0.variant.width = width }
             let job = try #require(world.decodes.first { $0.value.plan == nil }?.key)
             world.readHeader(job, width: width, height: 600, isAtOnce: true)
-            #expect(world.decodes[job]?.room == room && world.state.reservedBytes == 600 * 600 * 4)
+            #expect(world.decodes[job]?.room == (id == 3 ? room : 0))
+            #expect(world.state.reservedBytes == 600 * 600 * 4)
         }
         // While one waits for memory, another is not granted any before its header.
         world.get(client, id: 5, "a") { $0.variant.width = 7 }
@@ -631,5 +632,142 @@ struct BriefJobTests {
         #expect(world.identifying.count == 1)
         try identify(1)
         #expect(world.identifying.count == 1)
+    }
+}
+
+/// A decode worker is also given several small bodies of one user whose digests are known, and decodes one after the
+/// other.
+struct BriefDecodingTests {
+    private var (world, client) = StrictWorld.ready {
+        ($0.workers, $0.mostSegmentImageBytes, $0.memoryBytes) = (1, 1 << 16, 4 << 20)
+    }.connected()
+
+    /// Loads images, and requests smaller ones of them.
+    private func decode(_ ids: ClosedRange<Int>) {
+        for id in ids { world.load(client, id: id, "\(id)", content: id) }
+        for id in ids { world.get(client, id: 100 + id, "\(id)") { $0.variant.width = 5 } }
+    }
+
+    private var jobs: [JobID] { world.decodes.keys.sorted() }
+    private var worker: WorkerID { get throws { try #require(world.decodes.values.first?.worker) } }
+
+    @Test func `a worker is given eight, and another for each that has ended`() throws {
+        decode(1...20)
+        for left in (1...20).reversed() {
+            #expect(jobs.count == min(left, BrokerLimits().briefJobs))
+            world.readHeader(jobs[0], isAtOnce: true)
+        }
+        for id in 1...20 { #expect(world.image(client, 100 + id)?.width == 5) }
+    }
+
+    @Test func `a large body and an encoded result are neither among them nor behind them`() throws {
+        for id in 1...2 { world.load(client, id: id, "\(id)", content: id) }
+        world.load(client, id: 3, "3", content: 3, bytes: BrokerLimits().earlyBodyBytes + 1)
+        for id in 1...2 { world.get(client, id: 100 + id, "\(id)") { $0.variant.width = 5 } }
+        world.get(client, id: 103, "3") { $0.variant.width = 5 }
+        world.get(client, id: 104, "1") { $0.representation = .png }
+        for count in [2, 1, 1, 1] {
+            #expect(jobs.count == count)
+            world.readHeader(jobs[0], isAtOnce: true)
+            if jobs.count == count, world.decodes[jobs[0]]?.plan != nil { world.finishDecode(jobs[0]) }
+        }
+        #expect(jobs.isEmpty)
+    }
+
+    @Test func `images whose results are known not to fit are decoded one by one`() throws {
+        for id in 1...2 { world.load(client, id: id, "\(id)", content: id, width: 200, height: 200) }
+        for id in 1...2 { world.get(client, id: 100 + id, "\(id)") { $0.variant.pixelFormat = .bgra8 } }
+        #expect(jobs.count == 1)
+        // Of bodies that were too large to be decoded while they were identified, nothing is known.
+        for id in 3...5 { try world.download(client, id: id, "\(id)", content: nil) }
+        world.decodeAll(width: 200, height: 200)
+        world.decodeAll(width: 200, height: 200)
+        for (job, content) in zip(world.identifying.keys.sorted(), 3...) { world.identify(job, content: content) }
+        #expect(jobs.count == 1)
+    }
+
+    @Test func `an image whose result does not fit is decoded alone, after the others that its worker has`() throws {
+        decode(1...3)
+        let others = jobs.dropFirst()
+        world.readHeader(jobs[0])
+        #expect(jobs.elementsEqual(others))
+        world.get(client, id: 201, "1") { $0.variant.width = 6 }
+        #expect(jobs.elementsEqual(others), "another is given to the worker")
+        for job in others { world.readHeader(job, isAtOnce: true) }
+        #expect(jobs.count == 1)
+        // It is at the header once more; nothing is put behind it, and it is not put back.
+        world.readHeader(jobs[0])
+        #expect(world.decodes[jobs[0]]?.hasOutput == true && jobs.count == 1)
+        world.finishDecode(jobs[0])
+        world.readHeader(jobs[0], isAtOnce: true)
+        for id in [101, 102, 103, 201] { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `after a result that did not fit, one decoding is given at a time, until eight fit`() throws {
+        decode(1...2)
+        world.readHeader(jobs[0])
+        for id in 1...2 {
+            for width in 1...9 where width != 5 {
+                world.get(client, id: 1000 * width + id, "\(id)") { $0.variant.width = width }
+            }
+        }
+        // The other, the one that was put back, and then those that are not.
+        for _ in 0..<3 {
+            #expect(jobs.count == 1)
+            world.readHeader(jobs[0])
+            world.finishDecode(jobs[0])
+        }
+        for _ in 0..<8 {
+            #expect(jobs.count == 1)
+            world.readHeader(jobs[0], isAtOnce: true)
+        }
+        #expect(jobs.count == 7)
+    }
+
+    @Test func `without room for all results, a worker has no more than fit an eighth of the memory`() throws {
+        let (world, client) = StrictWorld.ready {
+            ($0.workers, $0.mostSegmentImageBytes, $0.memoryBytes) = (1, 1 << 16, 3 << 19)
+        }.connected()
+        for id in 1...8 { world.load(client, id: id, "\(id)", content: id) }
+        for id in 1...8 { world.get(client, id: 100 + id, "\(id)") { $0.variant.width = 5 } }
+        #expect(world.decodes.count == 3)
+    }
+
+    @Test func `an image that does not fit, and for which nobody waits any more, is not decoded`() throws {
+        decode(1...2)
+        let last = jobs[1]
+        world.cancel(client, 101)
+        world.readHeader(jobs[0])
+        world.readHeader(last, isAtOnce: true)
+        #expect(jobs.isEmpty && world.image(client, 102) != nil)
+    }
+
+    @Test func `each is done by itself, not before other users, after its worker has died`() throws {
+        world.load(world.stranger, id: 30, "30", content: 30)
+        decode(1...4)
+        let before = jobs
+        world.get(world.stranger, id: 130, "30") { $0.variant.width = 5 }
+        world.replaceWorker(try worker, .ended(.signal(11)))
+        var done: [JobID] = []
+        while let job = jobs.first {
+            #expect(jobs.count == 1)
+            world.readHeader(job, isAtOnce: true)
+            done.append(job)
+        }
+        // The first user's turn goes on.
+        #expect(done.count == 5 && !done.prefix(3).allSatisfy(before.contains))
+        for id in 1...4 { #expect(world.image(client, 100 + id) != nil) }
+    }
+
+    @Test func `those that nobody waits for are to blame for a death at once`() throws {
+        for round in 0..<10 {
+            let ids = 10 * round + 1...10 * round + 2
+            decode(ids)
+            let worker = try worker
+            for id in ids { world.cancel(client, 100 + id) }
+            world.replaceWorker(worker, .ended(.signal(11)), after: 1000)
+            if world.isPaused() { return }
+        }
+        complain("nobody is blamed")
     }
 }

@@ -90,6 +90,8 @@ final class StrictWorld {
     /// Jobs with a processor-time query in flight.
     var measuring: [(worker: WorkerID, job: JobID)] = []
     var diskJobs: [JobID: (worker: WorkerID, kind: DiskJob)] = [:]
+    /// The decodings that were not given their output.
+    private var refused: Set<JobID> = []
     var tierJobs: [JobID: (worker: WorkerID, kind: TierJob)] = [:]
     /// The tokens of the leases that the broker has, and of those that it cannot end because their process exited.
     var leases: Set<String> = []
@@ -476,7 +478,12 @@ final class StrictWorld {
     }
 
     private func isSmall(_ job: JobID) -> Bool {
-        state.downloads[job].map { $0.received <= state.limits.earlyBodyBytes } ?? true
+        let most = state.limits.earlyBodyBytes
+        if let decode = state.decoding[job] {
+            let form = decode.variant.form
+            return decode.bodyBytes <= most && form.encoding == nil && form.transform?.frames == .one(0)
+        }
+        return decodes[job] == nil && state.downloads[job].map { $0.received <= most } ?? true
     }
 
     func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
@@ -550,10 +557,7 @@ final class StrictWorld {
         case .identify(let worker, let job, let buffer, let decode, let room):
             expectReady(worker, .decode)
             use(buffer, "identifies a buffer that is gone")
-            expectIdle(worker, besidesIdentifying: true)
-            let others = identifying.filter { $0.value == worker }.keys
-            if others.count >= state.limits.briefJobs { complain("too many small bodies for one decoder") }
-            if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }
+            expectRoom(for: job, on: worker)
             if isEnding(worker, for: job) { break }
             identifying[job] = worker
             (early[job], earlyRooms[job]) = (decode, room)
@@ -585,7 +589,8 @@ final class StrictWorld {
                 if hasLoader, isFull { complain("a decoding beyond the places of --workers") }
             }
             use(body, "decodes bytes that are gone")
-            expectIdle(worker, besidesIdentifying: false)
+            let hasFailed = refused.contains(job) || state.decoding[job]?.crashes ?? 0 > 0
+            expectRoom(for: job, on: worker, isAlone: room == 0 || hasFailed)
             if order.partialBytes != nil { complain("a partial decoding of a complete original") }
             if isEnding(worker, for: job) { break }
             decodes[job] = Job(worker: worker, order: order, room: room)
@@ -596,7 +601,9 @@ final class StrictWorld {
             if decodes[job]?.worker != worker || bytes <= 0 { complain("output for a job that does not run there") }
             decodes[job]?.hasOutput = true
             products.insert(job)
-        case .refuseOutput(_, let job): _ = endDecode(job)
+        case .refuseOutput(_, let job):
+            refused.insert(job)
+            _ = endDecode(job)
         case .measureProcessorTime(let worker, let job):
             #expect((decodes[job]?.worker ?? identifying[job]) == worker, "the time of a job that does not run there")
             measuring.append((worker, job))
@@ -671,10 +678,17 @@ final class StrictWorld {
         if state.memory.record(of: buffer) != nil, !hasMemfd { complain("sends a memfd that is not there") }
     }
 
-    private func expectIdle(_ worker: WorkerID, besidesIdentifying: Bool) {
-        let isIdentifying = !besidesIdentifying && identifying.values.contains(worker)
-        let isDecoding = decodes.values.contains { $0.worker == worker }
-        if isDecoding || isIdentifying { complain("a second job for a busy decoder") }
+    /// A decoder has several jobs only if all of them are about small bodies, and are expected to end at once.
+    private func expectRoom(for job: JobID, on worker: WorkerID, isAlone: Bool = false) {
+        let others =
+            Array(identifying.filter { $0.value == worker }.keys)
+            + decodes.filter { $0.value.worker == worker }.keys
+        if others.isEmpty { return }
+        if others.count >= state.limits.briefJobs { complain("too many small bodies for one decoder") }
+        let areAtOnce = others.allSatisfy { decodes[$0].map { $0.room > 0 && $0.plan == nil } ?? true }
+        if isAlone || !areAtOnce || !isSmall(job) || !others.allSatisfy(isSmall) {
+            complain("a second job for a busy decoder")
+        }
     }
 
     private func publish(_ buffer: BufferID, inBroker: Bool) {
@@ -690,7 +704,7 @@ final class StrictWorld {
 
     private func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
         expectReady(worker, .decode)
-        expectIdle(worker, besidesIdentifying: true)
+        if decodes.values.contains(where: { $0.worker == worker }) { complain("a part for a busy decoder") }
         if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
         #expect(fetches[fetch] != nil && products.contains(fetch), "parts of a download that does not run")
         if order.partialBytes != state.downloads[fetch]?.received { complain("bytes that did not come") }

@@ -173,7 +173,12 @@ import IPCTransport
         guard case .identified(7, _, nil, nil) = try next() else { throw WireError(.internal, "a result") }
         try order(.decode(whole, at: small), [], bytes: png)
         #expect(try next() == .header(job: 6, result.plan))
+        // Orders that were sent ahead wait for the answer.
+        try order(.decode(DecodeJob(id: 8, transform: whole.transform), at: places[0]), [], bytes: png)
+        try order(.identify(job: 7, early: early, at: places[1]), [], bytes: png)
         try order(.refuse(job: 6))
+        #expect(try next() == .decoded(job: 8, result))
+        guard case .identified(7, _, result, nil) = try next() else { throw WireError(.internal, "no result") }
         _ = try header(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8)))
         try order(.output(job: 9, at: small))
         #expect(try failure(of: 9) == .internal && contents(of: memory) == wanted)

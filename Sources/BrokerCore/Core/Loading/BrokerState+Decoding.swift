@@ -26,11 +26,19 @@ extension BrokerState {
         let sharedKey = sharedKey(of: variant, for: waiter)
         let bytes = memory.record(of: body)?.bytes ?? 0
         decoding.enqueue(
-            variant, of: body, bytes: bytes, responsible: responsible,
-            asksTier: sharedKey != nil, jobWaiter, as: job)
+            variant, of: body, bytes: bytes, responsible: responsible, asksTier: sharedKey != nil,
+            isBrief: isBrief(variant, bytes: bytes), jobWaiter, as: job)
         requests.wait(id, for: .decoding(job))
         memory.hold(body, bytes: bytes)
         if let sharedKey { askTier(for: job, key: sharedKey, takesLease: false, jobWaiter) }
+    }
+
+    /// Whether a worker may decode a body among others. Its room is decided when it is given to a worker.
+    private func isBrief(_ variant: VariantKey, bytes: Int) -> Bool {
+        guard let transform = variant.form.transform, variant.form.encoding == nil else { return false }
+        let pixels = memory.header(of: variant.content)?.geometry.pixels ?? 0
+        return transform.frames == .one(0) && transform.metadata.isEmpty && bytes <= limits.earlyBodyBytes
+            && pixels <= Decoding.earlyPixels
     }
 
     mutating func decodingRefusal(of variant: VariantKey, from responsible: Responsible?) -> WireError? {
@@ -40,25 +48,44 @@ extension BrokerState {
             at: now)
     }
 
-    /// Hands a queued decoding to a worker, unless decoders have died on its image while it waited.
-    mutating func startDecode(_ job: JobID, on worker: WorkerID) {
+    /// Hands a queued decoding to a worker, unless decoders have died on its image while it waited. With `brief`, the
+    /// worker may get others of that user, to do one after the other.
+    mutating func startDecode(_ job: JobID, on worker: WorkerID, brief: JobOwner.User? = nil) {
         if refuseQueued(job) { return }
         guard let decode = decoding[job] else { return }
-        supervision.assign(job, to: worker)
+        supervision.assign(job, to: worker, brief: brief)
+        if brief != nil { watchBrief(job, on: worker) }
         let (known, room) = (knownHeader(for: decode), roomAtOnce(for: decode))
-        guard let order = decoding.start(job, on: worker, known: known, room: room, at: now.instant) else { return }
+        guard var order = decoding.start(job, on: worker, known: known, room: room, at: now.instant) else { return }
+        order.isAmongOthers = brief != nil
         watchDecoder(job, on: worker)
         logJob("decode", .started, job, for: decode.waiters)
         if room > 0 { evictToFit() }
         actions.append(.startDecode(worker, order, body: decode.body, room: room))
     }
 
-    /// The room for the result of a small body, which is granted before its header is known: all that is not worth a
-    /// memfd. 0 for other bodies, and while others wait for memory, because it would be granted before theirs.
+    /// The room for the result of a small body, which is granted before its header is read: all that is not worth a
+    /// memfd. 0 for other bodies, for an image that is known not to fit, and while others wait for memory, because it
+    /// would be granted before theirs.
     private func roomAtOnce(for decode: Decode) -> Int {
-        let room = limits.mostSegmentImageBytes
-        let isSmall = decode.bodyBytes <= limits.earlyBodyBytes && decode.variant.form.transform != nil
-        return isSmall && !decoding.isParking && hasRoom(for: room) ? room : 0
+        let (room, form) = (limits.mostSegmentImageBytes, decode.variant.form)
+        guard let transform = form.transform, decode.bodyBytes <= limits.earlyBodyBytes, !decoding.isParking,
+            hasRoom(for: room)
+        else { return 0 }
+        if form.encoding == nil, let header = memory.header(of: decode.variant.content),
+            let plan = transform.plan(for: header), plan.result.bytes(in: transform.pixelFormat) > room
+        {
+            return 0
+        }
+        return room
+    }
+
+    /// Whether a queued job may be one of several of a worker's: an identification, or a decoding with room at once,
+    /// where the decodings would not take more than an eighth of the memory.
+    func mayBeAmongOthers(_ job: JobID) -> Bool {
+        guard let decode = decoding[job] else { return true }
+        let room = roomAtOnce(for: decode)
+        return room > 0 && decoding.reservedBytes + room <= memory.limit / 8
     }
 
     /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the
@@ -165,7 +192,15 @@ extension BrokerState {
                 broker.describe(plan.header, original.origin, bytes: original.bytes, to: waiter, of: original)
             }
         case .described: finish(job, plan.header, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
-        case .parked: admitDecodings()
+        case .parked:
+            if supervision.endBrief(worker) {
+                // The others, which have their memory, would wait until it has its own. Its worker waits for an answer.
+                actions.append(.refuseOutput(worker, job))
+                if decode.reserved > 0 { actions.append(.discard(job)) }
+                supervision.unassign(job, from: worker)
+                if let end = decoding.putBack(job) { free(end, job) }
+            }
+            admitDecodings()
         case .refused(let error):
             actions.append(.refuseOutput(worker, job))
             decodeFailed(worker, job, error)
@@ -190,9 +225,8 @@ extension BrokerState {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
 
-    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A
-    /// decode worker has one job at a time, which is not taken from it while it works, so no report of an honest one
-    /// comes too late.
+    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. No
+    /// job is taken from a decode worker while it works on it, so no report of an honest one comes too late.
     mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
         if supervision[worker]?.isCondemned == false {
             workerMisbehaved(worker, "it reported \(report) without being asked")
@@ -300,7 +334,9 @@ extension BrokerState {
             return (known, true)
         }
         let buffer = bufferIDs.next()
-        let microseconds = now.instant.microseconds(since: start)
+        // Its worker may have had others before it.
+        let (elapsed, worked) = (now.instant.microseconds(since: start), result.times.total)
+        let microseconds = worked > 0 ? min(elapsed, worked) : elapsed
         let staysInMemory = !isDetached && memory.isKnown(variant.content)
         let home = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : .memfd
         if !staysInMemory { actions.append(.publish(job, buffer, inBroker: false)) }
@@ -494,7 +530,8 @@ extension BrokerState {
             }
             guard decoding[job] != nil else { continue }
             actions.append(.discard(job))
-            guard let (ended, refusal, isQuarantined) = decoding.workerExited(job, cause, at: now) else { continue }
+            guard let (ended, refusal, isQuarantined) = decoding.workerExited(job, cause, isShared: isShared, at: now)
+            else { continue }
             if isQuarantined { saveQuarantine() }
             guard let ended else { continue }
             if refusal != nil { rejectTrial(of: ended) }

@@ -237,10 +237,15 @@ extension BrokerState {
         } else {
             storeIdentified(download, body, digest, made, by: worker)
         }
-        guard let next = download.waiters.compactMap({ requests[$0.id]?.decoding }).first else { return }
-        if identification.decoderCrashes > 0 {
-            decoding.add(crashes: identification.decoderCrashes, to: next)
-        } else if supervision[worker]?.isIdle == true, supervision[.decode].available != nil, decoding.popQueued(next) {
+        let decodings = download.waiters.compactMap { requests[$0.id]?.decoding }
+        guard let next = decodings.first else { return }
+        // The bytes have killed a worker, or are not decoded at once.
+        let crashes = identification.decoderCrashes
+        if identification.isAlone || hasProduct && early == nil { decodings.forEach { decoding.setAlone($0) } }
+        decoding.add(crashes: crashes, to: next)
+        if crashes == 0, supervision[worker]?.isIdle == true, supervision[.decode].available != nil,
+            decoding.popQueued(next)
+        {
             // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
             startDecode(next, on: worker)
         }
