@@ -179,6 +179,11 @@ import IPCTransport
         try order(.refuse(job: 6))
         #expect(try next() == .decoded(job: 8, result))
         guard case .identified(7, _, result, nil) = try next() else { throw WireError(.internal, "no result") }
+        // The reports of earlier jobs do not wait for an image of more than a megapixel.
+        let scaled = DecodeJob(id: 10, transform: Transform(width: 10, pixelFormat: .bgra8))
+        try order(.decode(scaled, at: places[0]), [], bytes: TestPNG.blank(width: 1100, height: 1000))
+        guard case .header(10, _) = try next() else { throw WireError(.internal, "no header") }
+        try order(.refuse(job: 10))
         _ = try header(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8)))
         try order(.output(job: 9, at: small))
         #expect(try failure(of: 9) == .internal && contents(of: memory) == wanted)
