@@ -19,6 +19,8 @@ struct GoldenWorkerTests {
         let packed = Transform(pixelFormat: .rgb8, background: Color(red: 10, green: 128, blue: 255))
         var pixels = DecodeJob(id: 6, transform: Transform(width: 20), maxPixels: 1000)
         pixels.pixels = StoredPixels(PixelGeometry(width: 300, height: 200)!, stride: 1280, offset: 4096)
+        var amongOthers = DecodeJob(id: 1)
+        amongOthers.isAmongOthers = true
         return [
             "decode-order-decode": .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000)),
             "decode-order-decode-encoded": .decode(encoding),
@@ -27,6 +29,7 @@ struct GoldenWorkerTests {
             "decode-order-decode-damaged": .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000)),
             "decode-order-decode-pixels": .decode(pixels),
             "decode-order-decode-place": .decode(DecodeJob(id: 1), at: ResultPlace(offset: 65_536, room: 4096)),
+            "decode-order-decode-among-others": .decode(amongOthers),
             "decode-order-describe": .decode(DecodeJob(id: 2, purpose: .describe)),
             "decode-order-output": .output(job: 1),
             "decode-order-output-place": .output(job: 1, at: ResultPlace(offset: 65_536, room: 4096)),
@@ -343,7 +346,7 @@ struct GoldenWorkerTests {
             "cookies", "removedCookies", "received", "total", "validator", "conditions", "resumption",
             "allowInvalidCertificates", "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage",
             "acceptsDamage", "damage", "ignoredProfile", "delaysMs", "loops", "multiplexed", "pixels", "beginning",
-            "offset",
+            "offset", "amongOthers",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = message.json

@@ -655,6 +655,7 @@ struct BriefDecodingTests {
         decode(1...20)
         for left in (1...20).reversed() {
             #expect(jobs.count == min(left, BrokerLimits().briefJobs))
+            #expect(world.decodes.values.allSatisfy { $0.order.isAmongOthers })
             world.readHeader(jobs[0], isAtOnce: true)
         }
         for id in 1...20 { #expect(world.image(client, 100 + id)?.width == 5) }
@@ -696,6 +697,7 @@ struct BriefDecodingTests {
         for job in others { world.readHeader(job, isAtOnce: true) }
         #expect(jobs.count == 1)
         // It is at the header once more; nothing is put behind it, and it is not put back.
+        #expect(world.decodes[jobs[0]]?.order.isAmongOthers == false)
         world.readHeader(jobs[0])
         #expect(world.decodes[jobs[0]]?.hasOutput == true && jobs.count == 1)
         world.finishDecode(jobs[0])
@@ -722,6 +724,15 @@ struct BriefDecodingTests {
             world.readHeader(jobs[0], isAtOnce: true)
         }
         #expect(jobs.count == 7)
+    }
+
+    @Test func `an image costs the time of its own decoding, without that of the others before it`() {
+        decode(1...2)
+        func sum() -> Int { world.state.report.histograms[.decode]?.sumMicroseconds ?? 0 }
+        let before = sum()
+        world.codecMicroseconds = 7
+        world.after(400).readHeader(jobs[1], isAtOnce: true)
+        #expect(world.image(client, 102) != nil && sum() - before == 7)
     }
 
     @Test func `without room for all results, a worker has no more than fit an eighth of the memory`() throws {

@@ -90,6 +90,8 @@ final class StrictWorld {
     /// Jobs with a processor-time query in flight.
     var measuring: [(worker: WorkerID, job: JobID)] = []
     var diskJobs: [JobID: (worker: WorkerID, kind: DiskJob)] = [:]
+    /// The time that workers report for a decoding.
+    var codecMicroseconds = 0
     /// The decodings that were not given their output.
     private var refused: Set<JobID> = []
     var tierJobs: [JobID: (worker: WorkerID, kind: TierJob)] = [:]
@@ -420,6 +422,7 @@ final class StrictWorld {
             let delays = Array(repeating: 100, count: plan.header.frameCount)
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
         }
+        result.times.codec = codecMicroseconds
         if order.wantsPlaceholder { result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF") }
         result.damage = damage
         return result
