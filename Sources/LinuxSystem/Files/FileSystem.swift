@@ -6,7 +6,8 @@ package enum FileSystem {
     package struct Status: Equatable, Sendable {
         package let device, inode: UInt64
         package let size: Int
-        /// The time of the last modification, in milliseconds since 1970.
+        /// The time of the last modification, in milliseconds since 1970, within the years 1970 to 9999: a file's owner
+        /// sets any.
         package let modified: Int
         /// The times of the last modification and of the last change, in nanoseconds since 1970.
         package let modifiedNanoseconds: Int
@@ -22,7 +23,8 @@ package enum FileSystem {
             device = UInt64(status.st_dev)
             inode = UInt64(status.st_ino)
             size = Int(status.st_size)
-            modified = Int(status.st_mtim.tv_sec) * 1000 + Int(status.st_mtim.tv_nsec) / 1_000_000
+            let seconds = min(max(Int(status.st_mtim.tv_sec), 0), 253_402_300_799)
+            modified = seconds * 1000 + Int(status.st_mtim.tv_nsec) / 1_000_000
             modifiedNanoseconds = Self.nanoseconds(status.st_mtim)
             changedNanoseconds = Self.nanoseconds(status.st_ctim)
             owner = status.st_uid

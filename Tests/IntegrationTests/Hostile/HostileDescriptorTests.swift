@@ -49,6 +49,23 @@
         }
     }
 
+    /// A file's owner sets any time, also after the file was sealed and checked.
+    @Test(arguments: [-1 << 60, 1 << 60]) func timesBeyondTheCalendarEndNoProcess(seconds: Int) throws {
+        let time = timespec(tv_sec: seconds, tv_nsec: 999_999_999)
+        for isLate in [false, true] {
+            let given = try memoryFile(picture.png, isSealed: true)
+            let url = setting.url("/\(isLate)")
+            func setTime() { #expect(unsafe futimens(given.raw, [time, time]) == 0) }
+            if !isLate { setTime() }
+            #expect(try client.store(url, given).error == nil)
+            if isLate { setTime() }
+            #expect(try client.picture(of: url) == picture)
+            _ = try answers(about: given)
+        }
+        #expect(try client.ask("clear", #""tier":"memory""#).error == nil)
+        #expect(try setting.broker.stats().workerDeaths.isEmpty)
+    }
+
     @Test func blockingDescriptorsAreRefused() throws {
         let warm = try setting.broker.settledDescriptors()
         let path = Self.newPath()
