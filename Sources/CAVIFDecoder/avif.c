@@ -272,7 +272,7 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     base->profile_length = image->icc.size;
     if (image->icc.size > 0) return CODEC_OK;
     codec_status status = codec_profile_for_cicp(
-        image->colorPrimaries, image->transferCharacteristics, &reader->described, &base->profile_length);
+        image->colorPrimaries, image->transferCharacteristics, &reader->described, &base->profile_length, &base->light);
     base->profile = reader->described;
     return status;
 }

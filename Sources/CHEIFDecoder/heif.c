@@ -135,7 +135,7 @@ static codec_status read_profile(codec_heif_reader *reader) {
     if (error.code == heif_error_Ok && colors) {
         status = codec_profile_for_cicp(
             (int)colors->color_primaries, (int)colors->transfer_characteristics, &reader->profile,
-            &reader->base.profile_length);
+            &reader->base.profile_length, &reader->base.light);
     }
     // Also of numbers that libheif does not know, which it reports as an error.
     if (colors) heif_nclx_color_profile_free(colors);
@@ -205,6 +205,7 @@ codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_
     free(reader->profile);
     reader->base.profile = reader->profile = NULL;
     reader->base.profile_length = 0;
+    reader->base.light = 0;
     return describe(reader, header);
 }
 

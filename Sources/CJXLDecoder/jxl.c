@@ -96,7 +96,7 @@ static codec_status read_profile(codec_jxl_reader *reader) {
         if (!is_gray)
             return codec_profile_for_cicp(
                 color.primaries == JXL_PRIMARIES_P3 ? 12 : (int)color.primaries, (int)color.transfer_function,
-                &reader->profile, &reader->base.profile_length);
+                &reader->profile, &reader->base.profile_length, &reader->base.light);
         if (is_plain) return CODEC_OK;
     }
     size_t length = 0;

@@ -91,9 +91,7 @@ static codec_status save(cmsHPROFILE profile, uint8_t **bytes, size_t *length) {
 
 // MARK: Light brighter than white
 
-/// The beginning of the description of colours whose light may be brighter than white; primaries and transfer follow, a byte each.
-static const char light_mark[6] = "H.273";
-enum { LIGHT_LENGTH = sizeof light_mark + 2, SIGNALS = 1 << 14 };
+enum { SIGNALS = 1 << 14 };
 
 struct codec_light {
     /// The light of each sample; 1 is white.
@@ -103,10 +101,6 @@ struct codec_light {
     /// The samples of sRGB for light from 0 to white.
     uint8_t signals[SIGNALS];
 };
-
-int codec_light_is_described(const uint8_t *bytes, size_t length) {
-    return length == LIGHT_LENGTH && memcmp(bytes, light_mark, sizeof light_mark) == 0;
-}
 
 /// Finds the light of sRGB's primaries for each of the file's. Returns whether there was memory.
 static int fill_matrix(codec_light *light, const color_primaries *known) {
@@ -133,18 +127,18 @@ static int fill_matrix(codec_light *light, const color_primaries *known) {
     return 1;
 }
 
-codec_light *codec_light_create(const uint8_t *description) {
+codec_light *codec_light_create(int description) {
     codec_light *light = malloc(sizeof *light);
     if (!light) return NULL;
-    const uint8_t *numbers = description + sizeof light_mark;
+    int transfer = description & 0xff;
     for (int i = 0; i < 256; i++)
-        light->light[i] = (float)(numbers[1] == 16 ? light_of_pq(i / 255.0) : light_of_hlg(i / 255.0));
+        light->light[i] = (float)(transfer == 16 ? light_of_pq(i / 255.0) : light_of_hlg(i / 255.0));
     for (int i = 0; i < SIGNALS; i++) {
         double value = i / (double)(SIGNALS - 1);
         double signal = value <= 0.0031308 ? 12.92 * value : 1.055 * pow(value, 1 / 2.4) - 0.055;
         light->signals[i] = (uint8_t)(signal * 255 + 0.5);
     }
-    if (fill_matrix(light, find_primaries(numbers[0]))) return light;
+    if (fill_matrix(light, find_primaries(description >> 8))) return light;
     free(light);
     return NULL;
 }
@@ -170,20 +164,12 @@ void codec_light_convert(const codec_light *light, uint8_t *pixels, size_t count
 
 // MARK: Profiles
 
-codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length) {
+codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length, int *light) {
     *profile = NULL;
     *length = 0;
     const color_primaries *known = find_primaries(primaries);
-    if (transfer == 16 || transfer == 18) {
-        uint8_t *description = malloc(LIGHT_LENGTH);
-        if (!description) return CODEC_NO_MEMORY;
-        memcpy(description, light_mark, sizeof light_mark);
-        description[sizeof light_mark] = (uint8_t)known->number;
-        description[sizeof light_mark + 1] = (uint8_t)transfer;
-        *profile = description;
-        *length = LIGHT_LENGTH;
-        return CODEC_OK;
-    }
+    *light = transfer == 16 || transfer == 18 ? known->number << 8 | transfer : 0;
+    if (*light) return CODEC_OK;
     int is_plain = transfer != 4 && transfer != 5 && transfer != 8 && transfer != 17;
     if (known->number == 1 && is_plain) return CODEC_OK;
     cmsHPROFILE made = create_profile(known, transfer);

@@ -92,17 +92,18 @@ static void release(void *object) {
 }
 
 codec_status codec_color_create(
-    const uint8_t *bytes, size_t length, codec_space space, codec_order order, codec_color **result) {
+    const uint8_t *bytes, size_t length, int light, codec_space space, codec_order order, codec_color **result) {
     *result = NULL;
-    if (!bytes && space != CODEC_SPACE_CMYK) return CODEC_OK;
+    int is_light = !bytes && light && space == CODEC_SPACE_RGB;
+    if (!bytes && !is_light && space != CODEC_SPACE_CMYK) return CODEC_OK;
     codec_color *color = codec_allocate(sizeof *color, release, NULL, 0);
     if (!color) return CODEC_NO_MEMORY;
     color->space = space;
     color->order = order;
     codec_status status = CODEC_OK;
     int same = 0;
-    if (bytes && space == CODEC_SPACE_RGB && codec_light_is_described(bytes, length)) {
-        color->light = codec_light_create(bytes);
+    if (is_light) {
+        color->light = codec_light_create(light);
         if (!color->light) status = CODEC_NO_MEMORY;
     } else if (bytes) {
         cmsHPROFILE profile = length <= UINT32_MAX ? cmsOpenProfileFromMem(bytes, (cmsUInt32Number)length) : NULL;

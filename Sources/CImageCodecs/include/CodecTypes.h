@@ -51,6 +51,9 @@ typedef struct {
     int orientation;
     const uint8_t *profile;
     size_t profile_length;
+    /// Instead of a profile, for light that may be brighter than a document's white: primaries * 256 + transfer (ITU-T
+    /// H.273); else 0.
+    int light;
 } codec_base;
 
 /// Notes why a reader or writer fails, and returns `status`.

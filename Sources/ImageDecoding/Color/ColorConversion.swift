@@ -29,33 +29,37 @@ final class ColorConversions {
     func conversion(_ profile: ColorProfile, _ space: codec_space, _ order: codec_order) throws(WireError)
         -> ColorConversion
     {
-        guard case .bytes(let bytes) = profile else {
-            let plain = try Self.make(nil, space, order)
+        let digest: String, bytes: [UInt8]?, light: Int32
+        switch profile {
+        case .bytes(let profile): (digest, bytes, light) = (SHA256.hexadecimalDigest(of: profile), profile, 0)
+        case .light(let number): (digest, bytes, light) = ("\(number)", nil, number)
+        case .none, .damaged:
+            let plain = try Self.make(nil, 0, space, order)
             return ColorConversion(handle: plain.handle, ignoresProfile: profile == .damaged)
         }
-        let key = Key(digest: SHA256.hexadecimalDigest(of: bytes), space: space, order: order)
+        let key = Key(digest: digest, space: space, order: order)
         if let index = kept.firstIndex(where: { $0.key == key }) {
             let entry = kept.remove(at: index)
             kept.append(entry)
             return entry.conversion
         }
-        let conversion = try Self.make(bytes, space, order)
+        let conversion = try Self.make(bytes, light, space, order)
         if kept.count == Self.most { kept.removeFirst() }
         kept.append((key, conversion))
         return conversion
     }
 
     private static func make(
-        _ profile: [UInt8]?, _ space: codec_space, _ order: codec_order
+        _ profile: [UInt8]?, _ light: Int32, _ space: codec_space, _ order: codec_order
     ) throws(WireError) -> ColorConversion {
         var color: OpaquePointer?
-        switch unsafe codec_color_create(profile, profile?.count ?? 0, space, order, &color) {
+        switch unsafe codec_color_create(profile, profile?.count ?? 0, light, space, order, &color) {
         case CODEC_OK:
             let isNeeded = unsafe color != nil
             return ColorConversion(
                 handle: isNeeded ? unsafe try CodecHandle(color) : nil, ignoresProfile: false)
         case CODEC_NO_MEMORY: throw .outOfMemory
-        default: return ColorConversion(handle: try make(nil, space, order).handle, ignoresProfile: true)
+        default: return ColorConversion(handle: try make(nil, 0, space, order).handle, ignoresProfile: true)
         }
     }
 }

@@ -4,6 +4,8 @@ package enum ColorProfile: Equatable {
     case none
     /// The profile's bytes, not validated.
     case bytes([UInt8])
+    /// The file has no profile, and light that may be brighter than white, which `codec_base` describes by a number.
+    case light(Int32)
     /// The profile is incomplete, or longer than `longest`.
     case damaged
 

@@ -62,10 +62,11 @@ package struct CodecReader {
     /// The metadata that the codec has found with the header.
     package var metadata: ImageMetadata {
         let found = unsafe codec_notes(UnsafeRawPointer(pointer))!
+        let profile = unsafe UnsafeBufferPointer(start: found.pointee.profile, count: found.pointee.profile_length)
+        let light = unsafe found.pointee.light
         return unsafe ImageMetadata(
             orientation: Orientation(rawValue: Int(found.pointee.orientation)) ?? .upright,
-            profile: ColorProfile(
-                UnsafeBufferPointer(start: found.pointee.profile, count: found.pointee.profile_length)))
+            profile: light == 0 ? ColorProfile(profile) : .light(light))
     }
 
     package func decodeRows(

@@ -102,8 +102,12 @@ struct ColorTests {
         let jpeg = Self.colors.jpeg(.baseline)
         let png = Self.png(Self.colors, .rgb)
         let plain = (png: try decode(png), jpeg: try decode(jpeg))
+        // The numbers of BT.2020 and PQ.
+        let bright = Array("H.273\0".utf8) + [9, 16]
         let broken: [(name: String, file: [UInt8], picture: TestPicture)] = [
             ("no profile", TestProfile.inserted(Array("no profile".utf8), intoPNG: png), plain.png),
+            ("numbers of light", TestProfile.inserted(bright, intoPNG: png), plain.png),
+            ("numbers of light", TestProfile.inserted(bright, intoJPEG: jpeg), plain.jpeg),
             ("cut off", TestProfile.inserted(Array(wide.prefix(150)), intoPNG: png), plain.png),
             ("for gray", TestProfile.inserted(TestProfile.gray(gamma: 2), intoPNG: png), plain.png),
             ("for inks", TestProfile.inserted(TestProfile.cmyk, intoJPEG: jpeg), plain.jpeg),

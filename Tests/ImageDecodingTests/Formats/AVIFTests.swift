@@ -173,13 +173,19 @@
         @Test(arguments: [(16, 594), (18, 767)]) func highDynamicRange(_ transfer: Int, _ white: Int) throws {
             let avif = TestAVIF { ($0.depth, $0.transfer) = (10, transfer) }
             let samples = (0..<1024).flatMap { value in [UInt16](repeating: UInt16(value), count: 4) }
-            let shown = try decode(avif.file(width: 64, height: 16, samples))
+            let bytes = avif.file(width: 64, height: 16, samples)
+            let shown = try decode(bytes)
             let gray = (0..<1024).map { Int(shown[$0 % 64, $0 / 64].x) }
             #expect(gray[white] >= 252)
             #expect(gray[1023] == 255)
             #expect(gray[white / 2] < 150)
             #expect(gray[0] == 0)
             #expect(zip(gray, gray.dropFirst()).allSatisfy { $0 <= $1 })
+            // No profile can describe it.
+            let job = DecodeJob(id: 1, purpose: .header, transform: Transform(metadata: [.icc]))
+            let described = try DescribedImage(try ImageSource(copying: bytes), for: job, allCodecs)
+            let facts = try #require(described.plan.header.facts)
+            #expect(facts.metadata.icc == nil && described.blocks.isEmpty)
         }
 
         /// Colours brighter than white keep the ratio of red, green and blue light (the largest of them becomes white),
