@@ -17,7 +17,8 @@ struct CodecFamily {
 }
 let allFamilies = [
     CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", libraries: ["avif"]),
-    CodecFamily(name: "heif", shim: "CHEIFDecoder", module: "CHEIF", libraries: ["heif", "de265"]),
+    // With the C++ library, the linker exports the function of it that memory.c replaces.
+    CodecFamily(name: "heif", shim: "CHEIFDecoder", module: "CHEIF", libraries: ["heif", "de265", "stdc++"]),
     CodecFamily(name: "jp2", shim: "CJP2Decoder", module: "CJP2", libraries: ["openjp2"]),
     CodecFamily(name: "jxl", shim: "CJXLDecoder", module: "CJXL", libraries: ["jxl"]),
     CodecFamily(name: "svg", shim: "CSVGDecoder", module: "CRSVG", libraries: ["rsvg-2"]),

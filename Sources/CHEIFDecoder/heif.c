@@ -262,12 +262,18 @@ codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order orde
     if (!options) return CODEC_NO_MEMORY;
     options->strict_decoding = 1;
     errno = 0;
+    uint64_t allowed = reader->budget.pixels;
     codec_heif_set_budget(&reader->budget);
     struct heif_error error = heif_decode_image(
         reader->handle, &reader->image, heif_colorspace_undefined, heif_chroma_undefined, options);
     codec_heif_set_budget(NULL);
     heif_decoding_options_free(options);
     if (error.code != heif_error_Ok) return failed(reader, error);
+    // A grid that its cells do not cover. Only an overlay has pixels besides those of its parts.
+    uint64_t stored = (uint64_t)heif_image_handle_get_ispe_width(reader->handle) *
+        (uint64_t)heif_image_handle_get_ispe_height(reader->handle);
+    if (allowed - reader->budget.pixels < stored && !structure_contains(reader, "iovl"))
+        return codec_fail(reader, CODEC_DAMAGED, "fewer pixels than the file declares");
 
     codec_planes *planes = &reader->planes;
     planes->width = (uint32_t)heif_image_handle_get_width(reader->handle);

@@ -342,8 +342,10 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixe
                 return CODEC_DAMAGED;
             break;
         case JXL_DEC_NEED_MORE_INPUT:
-            // What there is: groups without data in an eighth of the resolution, if that is there.
-            if (!reader->base.accepts_damage || JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
+            // What there is: groups without data in an eighth of the resolution, if that is there. Frames of the type kSkipProgressive are
+            // not drawn, without an error. Where it divides by alpha, libjxl then copies memory of its own that nothing has filled.
+            if (!reader->base.accepts_damage || reader->info.alpha_premultiplied ||
+                JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
                 return failed(reader, event);
             // fall through
         case JXL_DEC_FULL_IMAGE: return CODEC_OK;

@@ -52,7 +52,7 @@ struct JXLDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let raster = try PixelMemory(count: header.geometry.bytes)
+        let raster = try PixelMemory(count: header.geometry.bytes, zeroed: reader.source.toleratesDamage)
         try reader.check(unsafe codec_jxl_reader_read_frame(reader.pointer, raster.bytes.start))
         if format.codecOrder == CODEC_BGRA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe try sink.takeWhole(raster.bytes, header.geometry)

@@ -6,7 +6,7 @@
 #include "TestFamilies.h"
 
 uint8_t *ctest_heif_encode(
-    const uint8_t *pixels, uint32_t width, uint32_t height, int has_alpha, int quality, int turns, size_t *length) {
+    const uint8_t *pixels, uint32_t width, uint32_t height, int has_alpha, int quality, int turns, int slices, size_t *length) {
     memory_file output = ctest_memory_file();
     struct heif_context *context = heif_context_alloc();
     struct heif_encoder *encoder = NULL;
@@ -23,6 +23,8 @@ uint8_t *ctest_heif_encode(
         heif_encoder_set_lossy_quality(encoder, quality);
     }
     heif_encoder_set_parameter_string(encoder, "chroma", "444");
+    const char number[] = {(char)('0' + slices), 0};
+    if (slices > 1) heif_encoder_set_parameter_string(encoder, "x265:slices", number);
     options->image_orientation = (enum heif_orientation)turns;
     options->save_alpha_channel = has_alpha != 0;
     enum heif_chroma chroma = has_alpha ? heif_chroma_interleaved_RGBA : heif_chroma_interleaved_RGB;

@@ -5,10 +5,13 @@ internal import Glibc
 extension TestPicture {
     #if !WITHOUT_HEIF
         /// Encodes the image as HEIC in 4:4:4, without loss by default, to be turned like EXIF's `orientation`.
-        package func heif(hasAlpha: Bool = false, quality: Int = 100, orientation: Int = 1) -> [UInt8] {
+        package func heif(
+            hasAlpha: Bool = false, quality: Int = 100, orientation: Int = 1, slices: Int = 1
+        ) -> [UInt8] {
             var length = 0
             let file = unsafe ctest_heif_encode(
-                bytes, UInt32(width), UInt32(height), hasAlpha ? 1 : 0, Int32(quality), Int32(orientation), &length)
+                bytes, UInt32(width), UInt32(height), hasAlpha ? 1 : 0, Int32(quality), Int32(orientation),
+                Int32(slices), &length)
             return unsafe taken(file, length)
         }
     #endif
@@ -40,13 +43,14 @@ extension TestPicture {
 
         /// Encodes images as JPEG XL; several as an animation that is shown three times, `delayMs` for each.
         package static func jxl(
-            _ pictures: [TestPicture], delayMs: Int = 0, hasAlpha: Bool = false, quality: Int = 100,
-            orientation: Int = 1
+            _ pictures: [TestPicture], delayMs: Int = 0, hasAlpha: Bool = false, isPremultiplied: Bool = false,
+            quality: Int = 100, orientation: Int = 1
         ) -> [UInt8] {
             var length = 0
             let file = unsafe ctest_jxl_encode(
                 pictures.flatMap(\.bytes), UInt32(pictures[0].width), UInt32(pictures[0].height), Int32(pictures.count),
-                UInt32(delayMs), hasAlpha ? 1 : 0, Int32(quality), Int32(orientation), &length)
+                UInt32(delayMs), hasAlpha ? 1 : 0, isPremultiplied ? 1 : 0, Int32(quality), Int32(orientation),
+                &length)
             return unsafe taken(file, length)
         }
     #endif

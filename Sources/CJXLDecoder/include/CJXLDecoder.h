@@ -22,7 +22,8 @@ uint32_t codec_jxl_reader_delay(const codec_jxl_reader *reader, uint32_t index);
 uint64_t codec_jxl_reader_pixels(const codec_jxl_reader *reader, uint32_t index);
 /// Selects the first frame to read. libjxl decodes those before it only if it refers to them.
 codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
-/// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha.
+/// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha. Where damage is accepted, it may
+/// leave pixels as they are.
 codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels);
 
 const char *codec_jxl_version(void);

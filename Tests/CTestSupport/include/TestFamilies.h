@@ -6,14 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Encodes RGBA as HEIC in 4:4:4, without loss if `quality` is 100. `turns` is the value of EXIF's tag Orientation.
+/// Encodes RGBA as HEIC in 4:4:4, without loss if `quality` is 100. `turns` is the value of EXIF's tag Orientation. `slices` is the
+/// number of parts that are coded independently, below 10.
 uint8_t *ctest_heif_encode(
-    const uint8_t *pixels, uint32_t width, uint32_t height, int has_alpha, int quality, int turns, size_t *length);
+    const uint8_t *pixels, uint32_t width, uint32_t height, int has_alpha, int quality, int turns, int slices, size_t *length);
 
 /// Encodes `count` frames of RGBA as JPEG XL, without loss if `quality` is 100. Several are an animation of `delay` ms each.
 uint8_t *ctest_jxl_encode(
-    const uint8_t *pixels, uint32_t width, uint32_t height, int count, uint32_t delay, int has_alpha, int quality, int turns,
-    size_t *length);
+    const uint8_t *pixels, uint32_t width, uint32_t height, int count, uint32_t delay, int has_alpha, int is_premultiplied,
+    int quality, int turns, size_t *length);
 
 typedef struct {
     /// The number of components, the first ones of each pixel, and their bits: 1 to 16.

@@ -66,6 +66,46 @@
                 failure(TestHEIFGrid.file(colors, side: 2, alpha: alpha, isPremultiplied: true)) == .unsupportedFormat)
         }
 
+        @Test func `a grid that its cells do not cover is refused`() {
+            let tile = TestPicture(width: 64, height: 64, filledWith: [200, 100, 50, 255])
+            expectFailure(
+                TestHEIFGrid.file(tile, side: 1, width: 300, height: 300), .decodeFailed, naming: "fewer pixels")
+        }
+
+        /// Beside the cells of a grid that have enough pixels together, and where a slice is missing, which libde265
+        /// does not report.
+        @Test func `parts without pixels show nothing of the image before`() throws {
+            let tile = TestPicture(width: 64, height: 64, filledWith: [200, 100, 50, 255])
+            let grid = TestHEIFGrid.file(tile, side: 2, width: 252, height: 65)
+            var random = SplitMix64(state: 5)
+            let noise = TestPicture(
+                width: 256, height: 256, bytes: (0..<262_144).map { _ in UInt8.random(in: 0...255, using: &random) })
+            let before = noise.heif(quality: 50)
+            var cut = noise.heif(quality: 50, slices: 2)
+            // The second unit of the pixels gets a type that decoders pass over.
+            let pixels = try #require(cut.places(of: "mdat").first) + 4
+            let second = pixels + 4 + TestBoxes.number(cut[pixels...]) + 4
+            try #require(second < cut.count)
+            cut[second] = 48 << 1
+            let worker = try TestWorker(family: .heif)
+            func shown(_ file: [UInt8], _ id: Int) throws -> TestPicture {
+                let (plan, _, output) = try worker.run(DecodeJob(id: id), try memoryFile(file))
+                return TestPicture(
+                    width: plan.result.width, height: plan.result.height, bytes: try contents(of: output))
+            }
+            for id in stride(from: 0, to: 12, by: 4) {
+                _ = try shown(before, id)
+                let cells = try shown(grid, id + 1)
+                #expect(cells[5, 5].x > 150)
+                let black = SIMD4<UInt8>(0, 0, 0, 255)
+                #expect((0..<65).allSatisfy { y in (128..<252).allSatisfy { cells[$0, y] == black } })
+                _ = try shown(before, id + 2)
+                let slice = try shown(cut, id + 3)
+                #expect(slice[5, 5] != slice[0, 255])
+                #expect((160..<256).allSatisfy { y in (0..<256).allSatisfy { slice[$0, y] == slice[0, 255] } })
+            }
+        }
+
         @Test func `only HEVC is decoded, whatever else libheif can decode`() throws {
             var bytes = picture.heif()
             for place in bytes.places(of: "hvc1") { bytes.replaceSubrange(place..<place + 4, with: Array("av01".utf8)) }

@@ -73,6 +73,45 @@
             #expect(error?.isDamage == true)
         }
 
+        /// libjxl does not draw incomplete frames of the type kSkipProgressive, and reports no error. A frame with a
+        /// duration may have this type, which stands in the second and the third bit of its header.
+        @Test func `groups that are not drawn do not show what the memory held before`() throws {
+            var random = SplitMix64(state: 5)
+            let pictures = (0..<2).map { _ in
+                TestPicture(width: 700, height: 300) { x, y in
+                    SIMD4(UInt8(x / 4), UInt8(y / 2), UInt8.random(in: 0...90, using: &random), 255)
+                }
+            }
+            let bytes = TestPicture.jxl(pictures, delayMs: 70, quality: 80)
+            let whole = try decode(bytes)
+            let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
+            func cut(_ file: [UInt8]) -> [UInt8] { Array(file.prefix(file.count * 7 / 20)) }
+            let drawn = try decode(cut(bytes), for: job)
+            var others = 0
+            for place in 0..<64 where bytes[place] & 7 == 0 {
+                var changed = bytes
+                changed[place] |= 6
+                guard (try? decode(changed)) == whole else { continue }
+                let file = cut(changed)
+                let shown = [UInt8(0x55), 0xAA].map { byte in
+                    try? withFreeMemory(of: byte) { try decode(file, for: job) }
+                }
+                #expect(shown[0] == shown[1])
+                if let shown = shown[0], shown != drawn { others += 1 }
+            }
+            #expect(others > 0)
+        }
+
+        /// Otherwise libjxl would show its own memory.
+        @Test func `an incomplete frame whose colour is multiplied by alpha is an error`() throws {
+            let picture = TestPicture.gradient(width: 700, height: 300, transparent: true)
+            let bytes = TestPicture.jxl([picture], hasAlpha: true, isPremultiplied: true, quality: 80)
+            #expect(try decode(bytes).geometry == picture.geometry)
+            let job = DecodeJob(Transform(alpha: .straight, acceptsDamage: true))
+            let error = #expect(throws: WireError.self) { try decode(Array(bytes.dropLast(1000)), for: job) }
+            #expect(error?.isDamage == true)
+        }
+
         @Test func `of an incomplete animation there are the complete frames, each for itself`() throws {
             let bytes = Array(TestPicture.jxl(frames, delayMs: 70).dropLast(2))
             for index in 0..<3 {

@@ -169,6 +169,17 @@ extension TestPNG {
     }
 #endif
 
+/// Calls `body` while free memory is filled with a byte, as an earlier image may have left it.
+func withFreeMemory<Value>(of byte: UInt8, _ body: () throws -> Value) throws -> Value {
+    // The C library then takes blocks of this size from its heap.
+    _ = [UInt8](repeating: byte, count: 3 << 20)
+    var blocks = (1...40).map { [UInt8](repeating: byte, count: 50_000 * $0) }
+    // The others keep the C library from returning the memory to the system.
+    for index in stride(from: 0, to: blocks.count, by: 2) { blocks[index] = [] }
+    defer { blocks = [] }
+    return try body()
+}
+
 extension [UInt8] {
     func places(of name: String) -> [Int] { indices.filter { self[$0...].starts(with: name.utf8) } }
 }
