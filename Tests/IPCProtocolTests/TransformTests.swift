@@ -123,6 +123,17 @@ struct TransformTests {
         }
     }
 
+    /// Only the frames of a part share the limit, whatever frames precede them.
+    @Test(arguments: [(0, 24, 24), (24, 24, 24), (12, 24, 24), (40, 24, 8), (0, 48, 48)])
+    func theFramesOfAPartShareTheLimit(_ first: Int, _ count: Int, _ present: Int) throws {
+        let geometry = try #require(PixelGeometry(width: 1920, height: 1080))
+        let image = ImageHeader(format: .gif, geometry: geometry, frameCount: 48)
+        let part = Transform(byteLimit: 60_000_000, frames: .range(FrameRange(first: first, count: count)))
+        let result = try #require(part.plan(for: image)).result
+        #expect(result.bytes * present <= 60_000_000)
+        #expect(result == Transform(byteLimit: 60_000_000 / present).plan(for: geometry)?.result)
+    }
+
     @Test func canonicalWordsDiffer() {
         let transforms = [
             Transform(), Transform(width: 10), Transform(height: 10), Transform(width: 10, height: 10),

@@ -145,7 +145,7 @@ public struct Transform: Hashable, Sendable {
     /// - Throws: as that for a size.
     package func checkedPlan(for image: ImageHeader, as encoding: Encoding?) throws(WireError) -> Plan {
         try checkedPlan(
-            for: image.geometry, frameCount: image.count(of: frames, as: encoding), isVector: image.format.isVector)
+            for: image.geometry, frameCount: image.count(of: .all, as: encoding), isVector: image.format.isVector)
     }
 
     private func plan(
