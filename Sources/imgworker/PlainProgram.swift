@@ -43,7 +43,8 @@ extension ImageCodec {
         }
         if let animation, !animation.frames.isEmpty {
             return try AnimationDecoder(
-                animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels)
+                animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels,
+                acceptsDamage: job.transform.acceptsDamage)
         }
         // The still image that precedes the frames of a PNG can be shown without them. A GIF without frames has a
         // fault.

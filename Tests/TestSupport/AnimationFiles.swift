@@ -44,23 +44,28 @@ extension TestAnimation {
     }
 
     /// Returns a GIF whose pixels are opaque or transparent. `screen`: the logical screen size, if it differs from the
-    /// canvas.
+    /// canvas. `beyondPalette`: transparent pixels have an index beyond a palette of 128 colours, not a declared one.
     package func gif(
-        interlaced: Bool = false, localPalettes: Bool = false, screen: (Int, Int)? = nil, trailer: Bool = true
+        interlaced: Bool = false, localPalettes: Bool = false, screen: (Int, Int)? = nil, trailer: Bool = true,
+        beyondPalette: Bool = false
     ) -> [UInt8] {
         let common = Self.palette(of: frames.map(\.picture))
+        // The size of palettes as flags state it.
+        let (size, transparent): (UInt8, Int) = beyondPalette ? (6, 255) : (7, 0)
         var file = Array("GIF89a".utf8) + little(screen?.0 ?? width, 2) + little(screen?.1 ?? height, 2)
         // A background that must be ignored.
-        file += localPalettes ? [0x70, 3, 0] : [0xF7, 3, 0] + Self.table(common)
+        file += localPalettes ? [0x70, 3, 0] : [0xF0 | size, 3, 0] + Self.table(common, size)
         if let loops { file += [0x21, 0xFF, 11] + Array("NETSCAPE2.0".utf8) + [3, 1] + little(loops, 2) + [0] }
         file += [0x21, 0xFE, 3, 1, 2, 3, 1, 4, 0]
         for frame in frames {
             let disposal = [.keep: 1, .clear: 2, .restore: 3][frame.disposal]!
-            file += [0x21, 0xF9, 4, UInt8(disposal << 2 | 1)] + little(frame.delay, 2) + [0, 0]
+            let flags = UInt8(disposal << 2 | (beyondPalette ? 0 : 1))
+            file += [0x21, 0xF9, 4, flags] + little(frame.delay, 2) + [0, 0]
             let palette = localPalettes ? Self.palette(of: [frame.picture]) : common
             file += [0x2C] + [frame.x, frame.y, frame.picture.width, frame.picture.height].flatMap { little($0, 2) }
-            file += [(localPalettes ? 0x87 : 0) | (interlaced ? 0x40 : 0)] + (localPalettes ? Self.table(palette) : [])
-            file += Self.blocks(Self.rows(of: frame.picture, interlaced), palette)
+            file += [(localPalettes ? 0x80 | size : 0) | (interlaced ? 0x40 : 0)]
+            if localPalettes { file += Self.table(palette, size) }
+            file += Self.blocks(Self.rows(of: frame.picture, interlaced), palette, transparent: transparent)
         }
         return file + (trailer ? [0x3B] : [])
     }
@@ -79,8 +84,9 @@ extension TestAnimation {
         return palette
     }
 
-    private static func table(_ palette: [SIMD4<UInt8>]) -> [UInt8] {
-        (0..<256).flatMap { index -> [UInt8] in
+    private static func table(_ palette: [SIMD4<UInt8>], _ size: UInt8) -> [UInt8] {
+        let count = 2 << Int(size)
+        return (0..<count).flatMap { index -> [UInt8] in
             let color = index < palette.count ? palette[index] : .zero
             return [color.x, color.y, color.z]
         }
@@ -96,14 +102,16 @@ extension TestAnimation {
     }
 
     /// Returns indices of 8 bits as LZW data in sub-blocks.
-    private static func blocks(_ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>]) -> [UInt8] {
+    private static func blocks(
+        _ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>], transparent: Int
+    ) -> [UInt8] {
         var (writer, size) = (BitWriter(), 9)
         func put(_ code: Int) { writer.put(code, size) }
         var (codes, next): ([[Int]: Int], Int) = ([:], 258)
         var run: [Int] = []
         put(256)
         for pixel in pixels {
-            let index = pixel.w == 0 ? 0 : palette.firstIndex(of: pixel)!
+            let index = pixel.w == 0 ? transparent : palette.firstIndex(of: pixel)!
             if run.isEmpty || codes[run + [index]] != nil {
                 run.append(index)
                 continue

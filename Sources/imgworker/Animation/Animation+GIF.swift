@@ -9,7 +9,8 @@ extension Animation {
             return fault = CODEC_TRUNCATED
         }
         (width, height) = screen
-        var position = 13 + Self.paletteBytes(flags)
+        let commonPalette = Self.paletteBytes(flags)
+        var position = 13 + commonPalette
         var control = GraphicControl()
         while let kind = bytes.integer(at: position, bytes: 1, .little) {
             switch kind {
@@ -21,9 +22,16 @@ extension Animation {
                 guard let place = Self.sides(bytes, at: position + 1), let size = Self.sides(bytes, at: position + 5),
                     let flags = bytes.integer(at: position + 9, bytes: 1, .little)
                 else { return fault = CODEC_TRUNCATED }
-                let data = position + 10 + Self.paletteBytes(flags) + 1
+                let localPalette = Self.paletteBytes(flags)
+                let data = position + 10 + localPalette + 1
                 let end = Self.endOfBlocks(bytes, at: data)
-                guard addGIF(place, size, control, data: position..<(end ?? bytes.count)) else { return }
+                // Indices have as many bits as this says. Those beyond the palette are transparent.
+                let bits = bytes.integer(at: data - 1, bytes: 1, .little) ?? 0
+                let palette = localPalette > 0 ? localPalette : commonPalette
+                let isOpaque = control.transparentIndex == nil && (palette == 0 || palette >> bits >= 3)
+                guard addGIF(place, size, control, isOpaque: isOpaque, data: position..<(end ?? bytes.count)) else {
+                    return
+                }
                 // Decoding the frame checks that its pixels are complete.
                 guard let end else { return }
                 position = end
@@ -46,7 +54,7 @@ extension Animation {
 
     /// Adds the frame of `size` at `place`, clipped to the canvas, as in browsers.
     private mutating func addGIF(
-        _ place: (Int, Int), _ size: (Int, Int), _ control: GraphicControl, data: Range<Int>
+        _ place: (Int, Int), _ size: (Int, Int), _ control: GraphicControl, isOpaque: Bool, data: Range<Int>
     ) -> Bool {
         var (x, y) = place
         // If the first frame exceeds the screen, browsers ignore the screen and show that frame as it is.
@@ -60,7 +68,8 @@ extension Animation {
             Frame(
                 x: isSeen ? x : 0, y: isSeen ? y : 0, width: isSeen ? seenWidth : 0, height: isSeen ? seenHeight : 0,
                 encodedPixels: isSeen ? size.0 * size.1 : 0, delayMs: Self.shown(control.delay * 10),
-                disposal: control.disposal, isBlended: true, data: data,
+                // Of a damaged frame, rows may be missing.
+                disposal: control.disposal, isBlended: !isOpaque || toleratesDamage, data: data,
                 transparentIndex: control.transparentIndex))
     }
 

@@ -10,7 +10,8 @@ final class AnimationDecoder: ImageDecoder {
     private let format: ImageFormat
     private let found: Animation
     private let isInterlaced: Bool
-    /// The frames that it may decode: those of a range, and all that follow.
+    /// The frames whose memory counts: those that it may decode, of a range also all that follow. Where damage is
+    /// accepted, they begin with the first one, as a second decoding does.
     private let composed: ArraySlice<Animation.Frame>
     private var composer: FrameComposer?
     /// The next requested frame, and the next one to draw on the canvas.
@@ -24,7 +25,7 @@ final class AnimationDecoder: ImageDecoder {
     /// of a PNG also `truncated`, `decode-failed` and the like.
     init(
         _ animation: Animation, of source: ImageSource, _ format: ImageFormat, _ selection: FrameSelection,
-        mostPixels: Int
+        mostPixels: Int, acceptsDamage: Bool
     ) throws(WireError) {
         (self.source, self.format, found) = (source, format, animation)
         guard animation.width > 0, animation.height > 0 else { throw WireError(CODEC_EMPTY, format: format) }
@@ -36,9 +37,10 @@ final class AnimationDecoder: ImageDecoder {
         wanted = selected.lowerBound
         next = 0
         if !source.toleratesDamage {
-            next = animation.frames.prefix(wanted + 1).lastIndex { animation.hides($0, format) } ?? 0
+            next = animation.frames.prefix(wanted + 1).lastIndex(where: animation.hides) ?? 0
         }
-        composed = animation.frames[next..<(selection.isRange ? animation.frames.count : selected.upperBound)]
+        let last = selection.isRange ? animation.frames.count : selected.upperBound
+        composed = animation.frames[(acceptsDamage ? 0 : next)..<last]
         if format == .png {
             let still = try PNGDecoder(source).header
             header.space = still.space
@@ -127,9 +129,8 @@ final class AnimationDecoder: ImageDecoder {
 
 extension Animation {
     /// Whether nothing of the frames before a frame can be seen in it, and nothing of them later.
-    fileprivate func hides(_ frame: Frame, _ format: ImageFormat) -> Bool {
-        let isOpaque = format == .gif ? frame.transparentIndex == nil : !frame.isBlended
-        return isOpaque && frame.disposal != .restore
+    fileprivate func hides(_ frame: Frame) -> Bool {
+        !frame.isBlended && frame.disposal != .restore
             && (frame.x, frame.y, frame.width, frame.height) == (0, 0, width, height)
     }
 }

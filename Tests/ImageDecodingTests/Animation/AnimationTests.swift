@@ -417,6 +417,9 @@ struct AnimationSample: CustomTestStringConvertible {
             TestAnimation.Frame(1, 1, patch(2, 2, 5)),
         ]
         let large = TestAnimation(width: 90, height: 70, frames: [TestAnimation.Frame(3, 5, noise(80, 60))])
+        // Frames that cover the canvas and declare no transparent index.
+        let covering = TestAnimation(
+            width: 12, height: 8, frames: (1...3).map { TestAnimation.Frame(0, 0, patch(12, 8, $0)) })
         return [
             AnimationSample("gif-every", every.gif(), every),
             AnimationSample("gif-every-interlaced-local", every.gif(interlaced: true, localPalettes: true), every),
@@ -426,6 +429,7 @@ struct AnimationSample: CustomTestStringConvertible {
             AnimationSample("gif-small-screen", restored.gif(screen: (5, 20)), restored, isLikePillow: false),
             AnimationSample("gif-outside", outside.gif(), cut, isLikePillow: false),
             AnimationSample("gif-long-codes", large.gif(interlaced: true), large),
+            AnimationSample("gif-beyond-palette", covering.gif(beyondPalette: true), covering, isLikePillow: false),
         ]
     }()
 
