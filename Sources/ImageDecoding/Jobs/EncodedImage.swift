@@ -181,8 +181,8 @@ struct EncodedImage {
         color = try attempt.conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
         encoding = job.encoding
-        // It describes the whole image.
-        wantsPlaceholder = job.wantsPlaceholder && attempt.failure == nil
+        // It describes the whole image, and is the same for every request.
+        wantsPlaceholder = job.wantsPlaceholder && attempt.failure == nil && withoutPreview == nil
         planned = plan
         headerMicroseconds = Instant.now.microseconds(since: begun)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)

@@ -366,6 +366,17 @@ struct HeaderTests {
         #expect(world.image(client, 4)?.embedded == false && world.decodes.isEmpty)
     }
 
+    @Test func `a preview has no placeholder, and the next decoding of the image makes it`() throws {
+        try downloadSmall()
+        #expect(try world.decoded(client, 1, isPreview: true)?.placeholder == nil)
+        small(2, embedded: .off)
+        #expect(world.decodes[try decode]?.order.wantsPlaceholder == true)
+        let placeholder = try #require(try world.decoded(client, 2)?.placeholder)
+        get(3) { ($0.embedded, $0.variant.width) = (.fast, 7) }
+        #expect(world.decodes[try decode]?.order.wantsPlaceholder == false)
+        #expect(try world.decoded(client, 3, isPreview: true)?.placeholder == placeholder)
+    }
+
     @Test func `without a preview, the result is that of others`() throws {
         try downloadSmall()
         #expect(try world.decoded(client, 1)?.embedded == false)

@@ -423,7 +423,9 @@ final class StrictWorld {
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
         }
         result.times.codec = codecMicroseconds
-        if order.wantsPlaceholder { result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF") }
+        if order.wantsPlaceholder, !isPreview {
+            result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF")
+        }
         result.damage = damage
         return result
     }

@@ -200,6 +200,17 @@ struct PreviewInFileTests {
         }
     }
 
+    @Test func `a preview makes no placeholder, the image instead of a damaged one does`() throws {
+        let thumbnail = Self.preview.jpeg(.baseline)
+        let damaged = Array(thumbnail.prefix(thumbnail.count * 3 / 4))
+        for (preview, isPreview) in [(thumbnail, true), (damaged, false)] {
+            let job = DecodeJob(Transform(width: 50, prefersPreview: true), wantsPlaceholder: true)
+            let result = try Decoded(Self.file(Self.exif(preview)), for: job).result
+            #expect(result.isPreview == isPreview)
+            #expect((result.placeholder == nil) == isPreview)
+        }
+    }
+
     @Test func `previews that follow the image are found by its index`() throws {
         let preview = TestPicture(width: 320, height: 240) { _, _ in SIMD4(0, 0, 255, 255) }.jpeg(.baseline)
         /// A file with an index of two images, of which the second has this type and place.
