@@ -39,12 +39,24 @@ final class PlaceholderGrid {
             order == .bgra8 ? SIMD4(channels.z, channels.y, channels.x, channels.w) : channels
         }
         let (shownWidth, shownHeight) = orientation.swapsSides ? (height, width) : (width, height)
-        var color = frequencies.mean.straight
-        color.w = frequencies.mean.w
+        let mean = mean
+        var color = mean.straight
+        color.w = mean.w
         return Placeholder(
             averageColor: SIMD4<UInt8>(
                 (color.clamped(lowerBound: .zero, upperBound: .one) * 255).rounded(.toNearestOrAwayFromZero)),
             thumbHash: ThumbHash.encode(frequencies.shown(orientation), width: shownWidth, height: shownHeight))
+    }
+
+    /// The mean of all samples. That of the cells is another, because some have a column or a row more than others.
+    private var mean: SIMD4<Double> {
+        let sums = sums
+        var total = SIMD4<Double>.zero
+        for place in stride(from: 0, to: sums.count, by: 4) {
+            total += SIMD4(sums[place], sums[place + 1], sums[place + 2], sums[place + 3])
+        }
+        if order == .bgra8 { total = SIMD4(total.z, total.y, total.x, total.w) }
+        return total / Double(255 * Int(bounds[width]) * rows.reduce(0, +))
     }
 }
 

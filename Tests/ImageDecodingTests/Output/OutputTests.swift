@@ -500,6 +500,9 @@ struct PlaceholderTests {
         #expect(try placeholder(ghost.png)?.averageColor == "#c8640080")
         let nothing = TestPicture(width: 5, height: 5) { _, _ in SIMD4(1, 2, 3, 0) }
         #expect(try placeholder(nothing.png)?.averageColor == "#00000000")
+        // Cells of one and of two columns.
+        let columns = TestPicture(width: 48, height: 48) { x, _ in SIMD4(x % 3 == 0 ? 240 : 0, 0, 90, 255) }
+        #expect(try placeholder(columns.png)?.averageColor == "#50005a")
     }
 
     @Test(arguments: [1, 2, 3, 4, 5, 8, 16])
