@@ -28,6 +28,7 @@ extension Store {
     func clear(until deadline: Instant) {
         if needsClearing, canClear, let cutoff = clears.next { clearSmall(usedUntil: cutoff) }
         while needsClearing, let cutoff = clears.next, Instant.now < deadline {
+            let errors = databaseErrors
             if !canClear {
                 clears.stall()
             } else if let (name, size) = firstUsed(until: cutoff) {
@@ -35,10 +36,9 @@ extension Store {
             } else if reconciliation != nil {
                 // There may be more among the files that the index does not know yet.
                 reconcile(until: deadline)
-            } else if commitSmall() {
-                clears.finishFirst()
-            } else {
-                clears.stall()
+            } else if databaseErrors == errors {
+                // Small entries that can only be read would be found again.
+                if usesIndexOfAll, commitSmall() { clears.finishFirst() } else { clears.stall() }
             }
         }
     }

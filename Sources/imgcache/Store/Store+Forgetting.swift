@@ -4,6 +4,7 @@ extension Store {
     func forget(url: String, owner: UInt32?) -> [String] {
         extras.hide(url: url, owner: owner)
         guard obstacle?.isOutOfReach != true else { return [] }
+        let errors = databaseErrors
         let originals = originals(url: url, owner: owner)
         var allRemoved = true
         for (key, digest) in originals {
@@ -11,8 +12,8 @@ extension Store {
             allRemoved = discard(name) != .failed && allRemoved
             if !hasOriginal(digest: digest) { discard(.rasters, ofDigest: digest) }
         }
-        allRemoved = commitSmall() && allRemoved
-        // Files that the index does not know yet, and files that cannot be removed, count as removed too.
+        allRemoved = commitRemovals(after: errors) && allRemoved
+        // Files that the index does not know yet, and entries that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
         }
@@ -24,11 +25,20 @@ extension Store {
     /// later.
     func discard(digests: [String]) {
         guard obstacle?.isOutOfReach != true else { return }
-        var allRemoved = reconciliation == nil
+        let errors = databaseErrors
+        var allRemoved = true
         for digest in digests {
             for kind in EntryKind.allCases { allRemoved = discard(kind, ofDigest: digest) && allRemoved }
         }
-        if !commitSmall() || !allRemoved { clear(job: nil, olderThanSeconds: nil) }
+        if !commitRemovals(after: errors) || !allRemoved || reconciliation != nil {
+            clear(job: nil, olderThanSeconds: nil)
+        }
+    }
+
+    /// Commits removals. Returns whether that succeeded and all entries were listed: no database has failed since there
+    /// were `errors`, and none can only be read.
+    private func commitRemovals(after errors: Int) -> Bool {
+        commitSmall() && databaseErrors == errors && index != nil && usesIndexOfAll
     }
 
     /// Returns whether all could be removed.

@@ -19,7 +19,7 @@ extension Store {
     }
 
     /// Whether all entries that can be found are in an index: not those of a database that can only be read.
-    private var usesIndexOfAll: Bool { small != nil || !sources[0].still.mayExist }
+    var usesIndexOfAll: Bool { small != nil || !sources[0].still.mayExist }
 
     func takeKeys() -> StoreReport? {
         if keyReport.isWithdrawn {

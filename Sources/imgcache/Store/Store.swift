@@ -28,6 +28,8 @@ final class Store {
     /// The time of day less that since the machine's start, as of the last check.
     private var clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
     private var lastRebuild, lastSmallLoss: Instant?
+    /// The number of errors of both databases: after one, lists may lack entries that can still be found.
+    private(set) var databaseErrors = 0
     /// Whether the size on disk is to be compared with the limits.
     var mayOverrun = false
     /// The bytes of free pages among the small entries.
@@ -303,6 +305,7 @@ final class Store {
         guard let small else { return nil }
         do { return try body(small) } catch {
             let error = SQLiteError(error)
+            databaseErrors += 1
             endKeeps(areKept: false)
             if isReplaceable(after: error, &lastSmallLoss) {
                 log.warning(.disk, "the small entries of \(directory.path) are lost: \(error)")
@@ -322,6 +325,7 @@ final class Store {
         guard let index else { return nil }
         do { return try body(index) } catch {
             let error = SQLiteError(error)
+            databaseErrors += 1
             log.warning(.disk, "the index of \(directory.path) is lost: \(error)")
             dropIndexOnly()
             if isReplaceable(after: error, &lastRebuild) {

@@ -62,6 +62,24 @@
         try cache.close()
     }
 
+    /// The next index would have all files, also those with the bytes that were to be discarded.
+    @Test func damageFoundWhileDiscarding() throws {
+        try makeCache(of: originals)
+        let cache = try CacheProcess(directory)
+        try cache.waitForKnown()
+        // Of these pages, those with the digests were not read yet.
+        let index = directory + "/index.sqlite"
+        var bytes = try contents(of: index)
+        for offset in 4096..<bytes.count { bytes[offset] = 0xA5 }
+        try overwrite(index, with: bytes)
+        try cache.discard([originals[1].record.digest])
+        #expect(try !cache.has(originals[1]))
+        try eventually { entries(below: directory).isEmpty }
+        try cache.store(originals[1])
+        try cache.close()
+        try expectIndexAgrees(directory)
+    }
+
     /// A write-ahead log of another database, complete and truncated.
     @Test(arguments: [true, false]) func logOfAnotherDatabase(_ isWhole: Bool) throws {
         try makeCache(of: originals, rasters: { $0.raster(side: 3) })

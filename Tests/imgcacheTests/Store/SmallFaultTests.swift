@@ -64,6 +64,31 @@
         }
     }
 
+    /// An entry is not found after its removal, although any one call fails meanwhile.
+    @Test(arguments: [false, true]) func failingCallsOfARemoval(_ discards: Bool) throws {
+        let originals = (0..<4).map { TestOriginal($0, size: 2000) }
+        var (call, hasFailed) = (0, true)
+        while hasFailed {
+            call += 1
+            let directory = freshDirectory()
+            let first = try start(directory)
+            try first.keepAll(originals)
+            try first.close()
+            let faults = try Faults(directory)
+            // Another process, which reads the database, and does not try again before the end.
+            let cache = try CacheProcess(
+                directory, retryInterval: 60_000, smallEntry: 1 << 16, environment: faults.environment)
+            // All files have been compared with the index.
+            try cache.waitForKnown()
+            faults.plan(.error(EIO), from: call, to: call)
+            try cache.remove(originals[1], discards: discards)
+            hasFailed = faults.failed > 0
+            faults.stop()
+            #expect(try !cache.has(originals[1]), "call \(call)")
+        }
+        #expect(call > 3)
+    }
+
     /// What was reported as kept survives a kill at any moment.
     @Test func keptEntriesSurviveKills() throws {
         var random = SplitMix64(state: 9)

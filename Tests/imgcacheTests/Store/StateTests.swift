@@ -132,11 +132,7 @@
         try cache.store(kept[0])
         try cache.close()
         // A process that starts on a full disk finds the present entries.
-        let (filler, page) = (mounted.path + "/filler", [UInt8](repeating: 1, count: 4096))
-        #expect(throws: SystemError.self) {
-            let file = try FileDescriptor.create(at: filler)
-            for number in 0... { try file.write(page.span, at: 4096 * number) }
-        }
+        let filler = fill(mounted)
         let next = try CacheProcess(mounted.path)
         try next.waitForState(.full)
         try next.findAll(kept[4...])
@@ -145,6 +141,72 @@
         try next.waitForState(.on)
         #expect(try next.keep(kept[1]))
         try next.close()
+    }
+
+    /// Writes a file that takes all room, and returns its path.
+    private func fill(_ mounted: Mount) -> String {
+        let (filler, page) = (mounted.path + "/filler", [UInt8](repeating: 1, count: 4096))
+        #expect(throws: SystemError.self) {
+            let file = try FileDescriptor.create(at: filler)
+            for number in 0... { try file.write(page.span, at: 4096 * number) }
+        }
+        return filler
+    }
+
+    private func makeSmallEntries(at path: String) throws -> [TestOriginal] {
+        let originals = (0..<4).map { TestOriginal($0) }
+        let cache = try CacheProcess(path, smallEntry: 1 << 16)
+        try cache.keepAll(originals)
+        try cache.close()
+        return originals
+    }
+
+    /// A small entry that is removed while the database of small entries can only be read is not found any more, and is
+    /// removed after `mend`.
+    private func expectRemoval(
+        among originals: [TestOriginal], on mounted: Mount, in state: DiskReport.State, discards: Bool,
+        mend: () throws -> Void
+    ) throws {
+        let original = originals[1]
+        let cache = try CacheProcess(mounted.path, smallEntry: 1 << 16)
+        // All files have been compared with the index.
+        try cache.waitForState { $0.state == state && !$0.mayHaveOwned }
+        try cache.findAll(originals)
+        try cache.remove(original, discards: discards)
+        #expect(try !cache.has(original))
+        pause(milliseconds: 300)
+        #expect(try !cache.has(original))
+        // Bytes that cannot be discarded let all entries count as removed.
+        let left = discards ? 0 : originals.count - 1
+        var found = try originals.count { try cache.has($0) }
+        #expect(found == left)
+        try mend()
+        try cache.waitForState(.on, entries: left)
+        #expect(try !cache.has(original))
+        try cache.close()
+        let next = try CacheProcess(mounted.path, smallEntry: 1 << 16)
+        found = try originals.count { try next.has($0) }
+        #expect(found == left)
+        try next.close()
+    }
+
+    @Test(.enabled(if: isRoot, "mounts need root"), arguments: [false, true])
+    func smallEntriesOnAReadOnlyDisk(_ discards: Bool) throws {
+        let originals = try makeSmallEntries(at: directory)
+        let mounted = try Mount(readingOnly: directory, at: folder + "/mounted")
+        try expectRemoval(among: originals, on: mounted, in: .readOnly, discards: discards) {
+            try mounted.makeWritable()
+        }
+    }
+
+    @Test(.enabled(if: isRoot, "mounts need root"), arguments: [false, true])
+    func smallEntriesOnAFullDisk(_ discards: Bool) throws {
+        let mounted = try Mount(memoryOf: 1 << 20, at: folder + "/mounted")
+        let originals = try makeSmallEntries(at: mounted.path)
+        let filler = fill(mounted)
+        try expectRemoval(among: originals, on: mounted, in: .full, discards: discards) {
+            try FileDescriptor.remove(filler)
+        }
     }
 
     /// Started as root, it makes the directory for the user that it becomes.

@@ -56,6 +56,19 @@
         #expect(try #require(used) <= before.trailer.created)
     }
 
+    /// The time of an entry's file may be any: this one is in 1926.
+    @Test func fileOfBefore1970() throws {
+        let original = TestOriginal(1)
+        let cache = try CacheProcess(directory)
+        #expect(try cache.keep(original))
+        try setModified(cache.path(original), hoursAgo: 100 * 8766, nanoseconds: 500_000_000)
+        try cache.send(.update(confirmed(original).record))
+        #expect(try cache.has(confirmed(original)))
+        // The disk tier is still on.
+        #expect(try cache.keep(TestOriginal(2)))
+        try cache.close()
+    }
+
     @Test func ignoredUpdates() throws {
         let cache = try CacheProcess(directory)
         let (original, absent) = (TestOriginal(1), TestOriginal(2))

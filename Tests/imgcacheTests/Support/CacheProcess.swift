@@ -352,8 +352,8 @@ func makeSymbolicLink(at path: String, to target: String) throws {
     if unsafe symlink(target, path) != 0 { throw SystemError("symlink") }
 }
 
-func setModified(_ path: String, hoursAgo hours: Int) throws {
-    let time = timespec(tv_sec: WallClock.milliseconds / 1000 - hours * 3600, tv_nsec: 0)
+func setModified(_ path: String, hoursAgo hours: Int, nanoseconds: Int = 0) throws {
+    let time = timespec(tv_sec: WallClock.milliseconds / 1000 - hours * 3600, tv_nsec: nanoseconds)
     let times = [time, time]
     if unsafe utimensat(AT_FDCWD, path, times, 0) != 0 { throw SystemError("utimensat") }
 }

@@ -57,6 +57,15 @@ extension CacheProcess {
         }
     }
 
+    /// Removes an original by its bytes, or by its URL.
+    func remove(_ original: TestOriginal, discards: Bool) throws {
+        if discards {
+            try discard([original.record.digest])
+        } else {
+            _ = try forget(original.record.url, owner: nil)
+        }
+    }
+
     /// Replaces the entity tag of an original's response. Returns the original with the new one.
     @discardableResult
     func update(_ original: TestOriginal, etag: String) throws -> TestOriginal {
