@@ -46,16 +46,24 @@ final class OriginStatement: Sendable {
     var freshUntil: Instant { bornAt.adding(milliseconds: policy.lifetime * 1000) }
 
     /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these
-    /// headers has them, or their digest if they are long; nil when it names none, or when no request can ever match.
+    /// headers has them, or their digest if they are long or may be secret, because the disk tier and the shared tier
+    /// keep it; nil when it names none, or when no request can ever match.
     static func varyKey(_ response: ResponseRecord, of headers: [HeaderField]) -> String? {
         guard let fields = response.selectingFields else { return nil }
+        var mayBeSecret = false
         let key = Vary.key(fields) { name in
-            headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
+            let own = headers.first { $0.name == name }?.value
+            if own != nil, !harmlessFields.contains(name) { mayBeSecret = true }
+            return own ?? RequestHeaders.defaults.first { $0.name == name }?.value
         }
-        return key.map { $0.utf8.count > longestVaryKey ? "digest \(SHA256.digest(of: $0).hexadecimal)" : $0 }
+        return key.map {
+            mayBeSecret || $0.utf8.count > longestVaryKey ? "digest \(SHA256.digest(of: $0).hexadecimal)" : $0
+        }
     }
 
     private static let longestVaryKey = 256
+    /// The names of request fields that have no secret.
+    private static let harmlessFields = Set(RequestHeaders.defaults.map(\.name) + ["accept-language"])
 
     /// Returns whether a request with these headers would select this response.
     func matches(_ headers: [HeaderField]) -> Bool {

@@ -239,6 +239,21 @@ struct OriginStatementTests {
         #expect(!statement.matches([HeaderField(name: "accept", value: String(repeating: "b", count: 9999))]))
     }
 
+    @Test(arguments: ["Authorization", "Cookie", "X-Api-Key", "Accept, X-Api-Key"])
+    func `fields that may be secret are kept as a digest`(_ vary: String) throws {
+        func headers(_ value: String) -> [HeaderField] {
+            ["accept", "authorization", "cookie", "x-api-key"].map { HeaderField(name: $0, value: value) }
+        }
+        let key = try originalKey("http://a.test/")
+        let secret = statement(key, headers: headers("geheim")) { $0.vary = vary }
+        #expect(secret.varyKey?.hasPrefix("digest ") == true && secret.matches(headers("geheim")))
+        #expect(!secret.matches(headers("other")) && !secret.matches([]))
+        // Not those of a request without such fields.
+        let language = [HeaderField(name: "accept-language", value: "de")]
+        let plain = statement(key, headers: language) { $0.vary = "Accept-Language, Cookie" }
+        #expect(plain.varyKey == "accept-language: de\n" && plain.matches(language))
+    }
+
     @Test func `a statement repeats the response`() throws {
         let headers = [HeaderField(name: "accept", value: "b")]
         let key = try originalKey("http://a.test/long-enough-not-to-fit?é") { $0.headers = headers }

@@ -124,6 +124,20 @@
         #expect(try setting.client.stats()[.decodes] == 4)
     }
 
+    @Test func noFileHasRequestHeadersThatMayBeSecret() throws {
+        let setting = try DiskSetting(hasFiles: true) { _ in
+            png(flat(1)).with {
+                $0.headers += [.init("Cache-Control", "max-age=600"), .init("Vary", "Authorization, X-Api-Key")]
+            }
+        }
+        _ = try setting.load(1, #""headers":{"Authorization":"Bearer geheim","X-Api-Key":"geheim"}"#)
+        try setting.wait(for: .on, entries: 1)
+        let file = try #require(setting.files("originals").first)
+        let bytes = try #require(FileManager.default.contents(atPath: file))
+        #expect(bytes.range(of: Data("X-Api-Key".utf8)) != nil)
+        #expect(bytes.range(of: Data("geheim".utf8)) == nil)
+    }
+
     @Test func twoBrokersDoNotShareADirectory() throws {
         let setting = try DiskSetting()
         _ = try setting.load(1)
