@@ -23,20 +23,22 @@ extension FrameChannel {
     }
 
     /// Takes the next complete message with its descriptors; nil if none is complete. Bytes in its frame are in
-    /// `frameBytes`.
+    /// `frameBytes`. With `mayLose`, it has no descriptors when the kernel dropped them (`areDescriptorsLost`).
     ///
     /// - Throws: `Failure.badMessage`, also when descriptors are missing.
     package func nextMessage<Message: WorkerMessage>(
-        _: Message.Type = Message.self
+        _: Message.Type = Message.self, mayLose: Bool = false
     ) throws(Failure) -> (Message, [FileDescriptor])? {
         do {
             guard let frame = try nextFrame() else { return nil }
             let (message, bytes) = try Message.read(frame)
             frameBytes = bytes.map { Array($0) }
-            guard let descriptors = takeDescriptors(message.descriptorCount(withBytes: bytes != nil)) else {
-                throw BadWorkerMessage(description: "descriptors of \(message.type) are missing")
+            let areLost = mayLose && areDescriptorsLost
+            if let descriptors = takeDescriptors(message.descriptorCount(withBytes: bytes != nil)) {
+                return (message, descriptors)
             }
-            return (message, descriptors)
+            if areLost { return (message, []) }
+            throw BadWorkerMessage(description: "descriptors of \(message.type) are missing")
         } catch let error as BadWorkerMessage {
             throw .badMessage(error)
         } catch {

@@ -182,7 +182,7 @@ package struct BrokerState {
         case .originalsKnown(let hashes, let isComplete): disk.originalsKnown(hashes, isComplete: isComplete)
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
-        case .notFound(let worker, let job): notFound(worker, job)
+        case .notFound(let worker, let job, let isCertain): notFound(worker, job, isCertain: isCertain)
         case .diskQueried(let worker, let job, let record): diskAnswered(worker, job, record)
         case .cleared(let worker, let job, let removed, let bytes):
             diskAnswered(worker, job, removed: min(max(removed, 0), 1 << 40), bytes: min(max(bytes, 0), 1 << 60))

@@ -82,7 +82,8 @@ package enum Event {
     /// The original was found, and is the job's product.
     case foundOriginal(WorkerID, JobID, OriginalRecord)
     case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
-    case notFound(WorkerID, JobID)
+    /// Nothing was found; if that is not certain, it could not be received.
+    case notFound(WorkerID, JobID, isCertain: Bool = true)
     case diskQueried(WorkerID, JobID, OriginalRecord?)
     /// Buffers were saved on disk, or could not be.
     case savesFinished(WorkerID, [JobID], isSaved: Bool)

@@ -283,11 +283,11 @@ extension Broker {
             }
             switch worker.kind {
             case .cache:
-                while let (report, descriptors) = try worker.channel.nextMessage(StoreReport.self) {
+                while let (report, descriptors) = try worker.channel.nextMessage(StoreReport.self, mayLose: true) {
                     take(report, descriptors.first, from: worker)
                 }
             case .tier:
-                while let (report, descriptors) = try worker.channel.nextMessage(TierReport.self) {
+                while let (report, descriptors) = try worker.channel.nextMessage(TierReport.self, mayLose: true) {
                     take(report, descriptors.first, from: worker)
                 }
             case .fetch:
@@ -363,6 +363,8 @@ extension Broker {
     }
 
     private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
+        // What was found and cannot be received, for want of a free descriptor, is not missing.
+        let isLost = descriptor == nil && worker.channel.frameBytes == nil
         switch report {
         case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .state(let report): handle(.diskReported(report))
@@ -370,13 +372,13 @@ extension Broker {
             let id = JobID(number: job)
             guard record.bytes <= configuration.limits.maxDownloadBytes,
                 accept(worker.channel.frameBytes, descriptor, record.bytes, for: id, worker)
-            else { return handle(.notFound(worker.id, id)) }
+            else { return handle(.notFound(worker.id, id, isCertain: !isLost)) }
             handle(.foundOriginal(worker.id, id, record))
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
             guard isPlausible(raster), accept(worker.channel.frameBytes, descriptor, raster.bytes, for: id, worker)
             else {
-                return handle(.notFound(worker.id, id))
+                return handle(.notFound(worker.id, id, isCertain: !isLost))
             }
             handle(.foundRaster(worker.id, id, record, raster))
         case .missing(let job): handle(.notFound(worker.id, Identifier(number: job)))

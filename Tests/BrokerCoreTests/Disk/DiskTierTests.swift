@@ -55,6 +55,19 @@ struct DiskTierTests {
         #expect(world.diskJobs.isEmpty)
     }
 
+    @Test func `what could not be received is looked for again`() throws {
+        world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
+        world.load(client, id: 1, "a", content: 1)
+        world.answerDisk(content: 1)
+        for id in 1...2 {
+            world.get(world.stranger, id: id, "a")
+            let lookup = try #require(world.lookups.first)
+            let worker = try #require(world.diskJobs.removeValue(forKey: lookup)?.worker)
+            world.happen(.notFound(worker, lookup, isCertain: false))
+            #expect(world.image(world.stranger, id)?.source == .memory)
+        }
+    }
+
     private func clearMemory() { world.ask(world.admin, id: 1, .clear(id: 1, tier: .memory, olderThanSeconds: nil)) }
 
     @Test func `a reload that brings no image keeps the good one on disk`() throws {

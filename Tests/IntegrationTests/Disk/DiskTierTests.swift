@@ -271,6 +271,23 @@
         #expect(setting.origin.requests.isEmpty)
     }
 
+    /// When the broker can open no more descriptors, the kernel drops that of a large answer. Nothing is found then,
+    /// and the cache process is not to blame.
+    @Test func lostDescriptor() throws {
+        let setting = try DiskSetting(picture: { noise($0, width: 400, height: 300) })
+        _ = try setting.load(1)
+        try setting.wait(for: .on, entries: 1)
+        try setting.restartUntilReady()
+        try setting.broker.waitUntilIdle()
+        _ = try setting.broker.settledDescriptors()
+        let onlyCached = #""cache":"only-if-cached""#
+        let limit = try setting.broker.limitDescriptors(setting.broker.status.lowestFreeDescriptor)
+        #expect(try setting.client.failure(setting.url(1), onlyCached).code == .notCached)
+        _ = try setting.broker.limitDescriptors(limit)
+        #expect(try setting.load(1, onlyCached).source == .disk)
+        #expect(try setting.broker.stats().workerDeaths.isEmpty)
+    }
+
     @Test func killedCacheProcessLosesNoRequest() throws {
         let setting = try DiskSetting()
         for round in 0..<4 {

@@ -128,11 +128,11 @@ extension BrokerState {
             && (lookup.key.form.encoding != nil || raster.bytes == lookup.key.form.bytes(of: raster.geometry))
     }
 
-    mutating func notFound(_ worker: WorkerID, _ job: JobID) {
+    mutating func notFound(_ worker: WorkerID, _ job: JobID, isCertain: Bool = true) {
         guard supervision.isRunning(job, on: worker), let lookup = endLookup(job) else { return }
         disk.lookupAnswered()
         // If everything remembered before was forgotten for it, requests must query the disk tier again.
-        if !lookup.isForRaster, disk.noteMissingOwned(lookup, found: nil) { memory.endSlots() }
+        if isCertain, !lookup.isForRaster, disk.noteMissingOwned(lookup, found: nil) { memory.endSlots() }
         actions.append(.discard(job))
         // Only a raster, or only the user's own original, was looked for, and the rest has left the memory meanwhile.
         let looksAgain = lookup.isForRaster && !hasBody(lookup) || lookup.isForOwn && !hasVariant(lookup)
