@@ -3,7 +3,8 @@
 //
 // LD_PRELOAD names the library, FAULT_CONTROL a file with a `struct control`, FAULT_DIRECTORY a directory: calls on paths
 // in it, on files opened in it and on memfds are counted, and the calls that the control file selects fail. With
-// FAULT_DIRECTORY=* calls on all open files are counted, and no calls on paths.
+// FAULT_DIRECTORY=* calls on all open files are counted, and no calls on paths. With the error ENOBUFS, all calls that send
+// messages fail, and no others.
 //
 // FAULT_LOG names a file to which the changes of files opened in the directory are appended, each as a `struct change`, the
 // file's name in the directory (empty for the directory itself) and the written bytes, so that a test can tell what a power
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -137,7 +139,7 @@ static int fails(int takes_room) {
     int64_t call = atomic_fetch_add(&control->calls, 1) + 1;
     int64_t first = control->first, stride = control->stride, error = control->error;
     if (first == 0 || call < first || call > control->last || (stride > 1 && (call - first) % stride != 0)) return 0;
-    if (error == TEAR || (is_lack_of_space(error) && !takes_room)) return 0;
+    if (error == TEAR || error == ENOBUFS || (is_lack_of_space(error) && !takes_room)) return 0;
     atomic_fetch_add(&control->failed, 1);
     if (error == KILL) end();
     errno = (int)error;
@@ -279,6 +281,15 @@ int fcntl(int file, int command, ...) {
 }
 
 int fcntl64(int file, int command, ...) SAME_AS(fcntl);
+
+// Messages
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags) {
+    if (control->first == 0 || control->error != ENOBUFS) return REAL(sendmsg)(socket, message, flags);
+    atomic_fetch_add(&control->failed, 1);
+    errno = ENOBUFS;
+    return -1;
+}
 
 // Time
 

@@ -252,10 +252,18 @@ extension Broker {
     }
 
     func flush(_ worker: WorkerProcess) {
-        // A lost worker is noticed by its exit; its jobs go to another one then.
-        guard !worker.hasEnded, let isEmpty = try? worker.channel.flush() else { return }
-        if worker.channel.isStalled { stalledWorkers.insert(worker.id) }
-        let isWriting = !isEmpty && !worker.channel.isStalled
+        if worker.hasEnded { return }
+        var (isEmpty, isStalled) = (false, false)
+        do throws(SystemError) {
+            isEmpty = try worker.channel.flush()
+            isStalled = worker.channel.isStalled
+        } catch {
+            isStalled = [SystemError.noBufferSpace, SystemError.outOfMemory].contains(error.code)
+            // A lost worker is noticed by its exit; its jobs go to another one then.
+            if !isStalled { return }
+        }
+        if isStalled { stalledWorkers.insert(worker.id) }
+        let isWriting = !isEmpty && !isStalled
         guard isWriting != worker.isWatchedForWriting else { return }
         worker.isWatchedForWriting = isWriting
         try? queue.change(

@@ -284,11 +284,7 @@ final class Broker {
     private func retryStalled() {
         unflushed.formUnion(stalled)
         stalled = []
-        while let id = stalledWorkers.popFirst() {
-            guard let worker = workers[id] else { continue }
-            flush(worker)
-            if worker.channel.isStalled { return }
-        }
+        for id in exchange(&stalledWorkers, with: []) { if let worker = workers[id] { flush(worker) } }
     }
 
     static func token(_ source: Source, _ number: Int = 0) -> UInt64 {

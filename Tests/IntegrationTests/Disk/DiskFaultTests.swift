@@ -114,6 +114,22 @@
         #expect(try client.load(origin.url("/1")).image().source == .memory)
     }
 
+    /// The kernel has no memory for an order: it is sent later, and no worker is killed.
+    @Test func orderWithoutMemory() throws {
+        let programs = try Programs(failing: nil, about: "*")
+        let origin = try TestOrigin(routes: ["/1": png(flat(1))])
+        let broker = try TestBroker(workers: 1, environment: programs.environment, folder: programs.folder.path)
+        let client = try RawClient(broker.socketPath)
+        _ = try client.load(origin.url("/1"), #""delivery":"none""#)
+        try broker.waitUntilIdle(workers: 1)
+        try programs.plan(error: ENOBUFS, from: 1)
+        let id = try client.get(origin.url("/1"), thumbnail)
+        try eventually("it is tried again") { try programs.failed() >= 3 }
+        try programs.plan(error: ENOBUFS, from: 0)
+        #expect(try client.picture(answering: id) == flat(1, width: 20, height: 20))
+        #expect(try broker.stats().workerDeaths.isEmpty)
+    }
+
     /// The directory is replaced by a file, and restored: meanwhile the broker serves without the disk tier.
     @Test(arguments: [false, true]) func replacedDirectory(hasFiles: Bool) throws {
         let setting = try DiskSetting(hasFiles: hasFiles)
