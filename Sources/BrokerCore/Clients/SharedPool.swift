@@ -11,6 +11,13 @@ package enum FairShare {
         // Compared without the product, which could overflow.
         return (own + amount + multiple - 1) / multiple <= left
     }
+
+    /// The largest amount that `permits` allows a holder of `own` when `left` is free before; 0 for none. `own` and
+    /// `left` are parts of one resource.
+    static func room(own: Int, left: Int, _ multiple: Int) -> Int {
+        // What remains free is a part of both: a half for a client, a fifth for a user, rounded up.
+        max(0, left - (left + own - 1) / (multiple + 1) - 1)
+    }
 }
 
 /// A bounded resource that clients take and give back.
@@ -46,6 +53,13 @@ package struct SharedPool {
         }
         if FairShare.permits(amount, own: own, left: left, FairShare.ofClient) { return nil }
         return own == 0 ? .exhausted : .share
+    }
+
+    /// The largest amount that is not refused to a client that has `own`; 0 for none.
+    package func room(own: Int, user: UInt32, isAdmin: Bool) -> Int {
+        let left = limit - taken
+        let ofClient = FairShare.room(own: own, left: left, FairShare.ofClient)
+        return isAdmin ? ofClient : min(ofClient, FairShare.room(own: taken(by: user), left: left, FairShare.ofUser))
     }
 
     package mutating func take(_ amount: Int, for user: UInt32) {

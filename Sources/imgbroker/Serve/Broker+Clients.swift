@@ -92,9 +92,15 @@ extension Broker {
     /// approximate time, and is advanced.
     func receive(from client: ClientConnection, at now: inout Instant) {
         if client.isPaused, !client.isInsideMessage { return }
+        // Others may have taken more since its last turn.
+        countUnsent(of: client)
         if client.hasMore { return takeFrames(from: client, at: &now) }
+        if client.isClosing || client.isBeingReceived { return }
         // A client that must read first is reported again once it has.
-        if client.isClosing || client.isBackedUp || client.isBeingReceived { return }
+        if client.isBackedUp {
+            unflushed.insert(client.id)
+            return
+        }
         do {
             // The rest of a long frame leads to no immediate reply.
             switch try client.isInsideFrame ? client.channel.fill() : client.channel.fillPeeking() {
@@ -168,6 +174,7 @@ extension Broker {
         }
         // Incomplete messages take time, too.
         if !hasCompleted { now = .now }
+        countUnsent(of: client)
         if !client.hasMore {
             client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
             countArriving(of: client)
@@ -415,6 +422,7 @@ extension Broker {
                 // Only after its replies are sent: otherwise a blocked client would be woken twice.
                 try client.channel.receivePeeked()
                 unread.sent(queued - client.channel.queuedDescriptors)
+                if queued > 0 { countUnsent(of: client) }
                 for buffer in client.channel.takeSentPayloads() {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))
                 }
@@ -440,6 +448,25 @@ extension Broker {
                     client, isForced: ![SystemError.brokenPipe, SystemError.connectionReset].contains(error.code))
             }
         }
+    }
+
+    /// Counts the descriptors that wait to be sent to a client, and sets how many may: one always, which does not
+    /// count, and more within its share and that of its user.
+    private func countUnsent(of client: ClientConnection) {
+        let count = max(0, client.channel.queuedDescriptors - 1)
+        if count + client.unsentDescriptors + unsentDescriptors.taken == 0 { return }
+        if count != client.unsentDescriptors {
+            giveBackUnsent(of: client)
+            if count > 0 { unsentDescriptors.take(count, for: client.uid) }
+            client.unsentDescriptors = count
+        }
+        let room = unsentDescriptors.room(own: count, user: client.uid, isAdmin: client.isAdmin)
+        client.mostUnsentDescriptors = min(1 + count + room, ClientConnection.backPressureDescriptors)
+    }
+
+    private func giveBackUnsent(of client: ClientConnection) {
+        if client.unsentDescriptors > 0 { unsentDescriptors.give(client.unsentDescriptors, from: client.uid) }
+        client.unsentDescriptors = 0
     }
 
     /// Notes whether a client has accepted bytes in a flush.
@@ -476,6 +503,7 @@ extension Broker {
         if client.isBeingReceived { receiver.forget(client.id) }
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
+        giveBackUnsent(of: client)
         if unread.leave(client) { handle(.connectionLingers(uid: client.uid)) }
         clients[client.id] = nil
         unflushed.remove(client.id)

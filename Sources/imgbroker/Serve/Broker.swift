@@ -52,6 +52,8 @@ final class Broker {
     private var turns = ClientTurns()
     /// The bytes that clients are sending: payloads, files to be copied, and long frames.
     var arriving: SharedPool
+    /// Descriptors of replies that are not sent. A client can release their buffers before.
+    var unsentDescriptors: SharedPool
     /// Descriptors sent to clients and not received yet.
     var unread: UnreadDescriptors
     /// Clients whose descriptors wait until other clients have received theirs; polled every 100 ms.
@@ -143,6 +145,7 @@ final class Broker {
         }
         unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
         arriving = SharedPool(limit: Self.mostArriving(limits))
+        unsentDescriptors = SharedPool(limit: descriptors / 16)
         state = BrokerState(
             limits: limits, isAllowedAddress: configuration.isAllowedAddress, seed: UInt64.random(in: .min ... .max),
             at: .now)

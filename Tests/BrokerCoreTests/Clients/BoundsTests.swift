@@ -67,6 +67,22 @@ struct BoundsTests {
         #expect(pool.taken < 10_000)
     }
 
+    @Test func `the room in a pool is the largest amount that is not refused`() {
+        for (limit, users, others) in [(0, 0, 0), (7, 1, 5), (16, 0, 0), (16, 3, 0), (100, 10, 40), (100, 60, 60)] {
+            var pool = SharedPool(limit: limit)
+            pool.take(users, for: 1)
+            pool.take(others, for: 2)
+            for isAdmin in [false, true] {
+                for own in 0...users {
+                    let permitted = (1...limit + 1).filter { amount in
+                        pool.refusal(of: amount, own: own, user: 1, isAdmin: isAdmin) == nil
+                    }
+                    #expect(pool.room(own: own, user: 1, isAdmin: isAdmin) == permitted.last ?? 0)
+                }
+            }
+        }
+    }
+
     @Test func `large amounts do not overflow`() {
         let pool = SharedPool(limit: .max)
         #expect(pool.refusal(of: .max, own: 0, user: 1, isAdmin: false) != nil)

@@ -107,6 +107,23 @@
         #expect(try observer.load(setting.url("/1")).image().source == .memory)
     }
 
+    /// The same over many connections: descriptors that wait to be sent count for their user, also when their leases
+    /// were released.
+    @Test func releasingUnreceivedBuffersOfManyClients() throws {
+        let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
+        let (other, url) = (try setting.client(), setting.url("/a"))
+        let buffer = try #require(try other.load(url).image().buffer)
+        try other.release([buffer])
+        let get = RawClient.frame(RawClient.getText(1, url))
+        let pair = get + RawClient.frame(#"{"type":"release","buffers":[\#(buffer)]}"#)
+        let deaf = try (0..<20).map { _ in try setting.client() }
+        for client in deaf { try client.send((0..<60).flatMap { _ in pair }) }
+        // Each reply comes after the turns of the others.
+        for _ in 0..<100 { #expect(try other.loaded(url, releasing: true).picture == tile(1)) }
+        #expect(setting.broker.status.openFiles.count { $0.contains("memfd:imgbroker-shared") } <= 40)
+        withExtendedLifetime(deaf) {}
+    }
+
     /// A client that leaves without receiving its descriptors still counts among its user's connections, so that
     /// reconnecting does not use up the places of other users.
     @Test(.enabled("other users can be had") { isRoot }) func reconnectingWithoutReceiving() throws {

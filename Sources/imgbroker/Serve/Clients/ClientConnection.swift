@@ -41,6 +41,9 @@ final class ClientConnection {
     var blockedSince: Instant?
     /// Its share of the pool of arriving bytes.
     var arriving = 0
+    /// Its share of the pool of unsent descriptors, and the number of these from which on nothing more is read from it.
+    var unsentDescriptors = 0
+    var mostUnsentDescriptors = ClientConnection.backPressureDescriptors
     /// The events that the event queue watches now.
     var watched = (reading: true, writing: false)
 
@@ -60,7 +63,7 @@ final class ClientConnection {
 
     /// Whether it must receive replies before it may ask for more.
     var isBackedUp: Bool {
-        channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= Self.backPressureDescriptors
+        channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= mostUnsentDescriptors
     }
 
     /// Whether a message of it with a descriptor is incomplete or not handled, so that it cannot be handed over.
