@@ -19,10 +19,11 @@ enum ServeCommand {
         }
     }
 
-    private static func serve(
-        _ settings: Settings, _ configuration: Configuration, _ inheritance: Inheritance?, _ log: Log
-    ) throws {
-        var configuration = configuration
+    /// Prepares the workers, and finds the user that the broker is to become if root starts it. `TakeOver.check` calls
+    /// this, too, so that the running program goes on if the new one refuses.
+    static func prepare(
+        _ configuration: Configuration, isTakingOver: Bool
+    ) throws(ServeRefusal) -> (launcher: WorkerLauncher, ownUser: (uid: UInt32, gid: UInt32)?) {
         guard CurrentProcess.exists("/proc/self/fd") else {
             throw ServeRefusal(
                 "/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
@@ -36,36 +37,46 @@ enum ServeCommand {
                 "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
             )
         }
-        configuration.limits.families = launcher.families
-        let group = MemoryGroup.own
-        if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
-            log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
-        }
-        let descriptors = CurrentProcess.raiseDescriptorLimit()
-        let needed = configuration.limits.neededDescriptors
+        var limits = configuration.limits
+        limits.families = launcher.families
+        let (descriptors, needed) = (CurrentProcess.raiseDescriptorLimit(), limits.neededDescriptors)
         if descriptors < needed {
-            let workers = configuration.limits.workers
             throw ServeRefusal(
-                "\(workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
+                "\(limits.workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
             )
         }
-        launcher.configuration = configuration
-
-        var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
             guard let user = CurrentProcess.findUser(name) else {
                 throw ServeRefusal("--user: there is no user \"\(name)\"", status: 2)
             }
-            guard CurrentProcess.uid == 0 || CurrentProcess.uid == user.uid else {
-                throw ServeRefusal("--user: only root can become another user", status: 2)
+            // A process in another's place stays the user that the other was.
+            guard CurrentProcess.uid == user.uid || CurrentProcess.uid == 0 && !isTakingOver else {
+                let reason = isTakingOver ? "another user needs a restart" : "only root can become another user"
+                throw ServeRefusal("--user: \(reason)", status: 2)
             }
-            if CurrentProcess.uid == 0 { ownUser = user }
-        } else if CurrentProcess.uid == 0 {
+            return (launcher, CurrentProcess.uid == 0 ? user : nil)
+        }
+        if CurrentProcess.uid == 0 {
             guard let nobody = CurrentProcess.findUser("nobody") else {
                 throw ServeRefusal("there is no user \"nobody\" for the workers: name one with --user", status: 2)
             }
             launcher.user = nobody
         }
+        return (launcher, nil)
+    }
+
+    private static func serve(
+        _ settings: Settings, _ configuration: Configuration, _ inheritance: Inheritance?, _ log: Log
+    ) throws {
+        var configuration = configuration
+        let (prepared, ownUser) = try prepare(configuration, isTakingOver: inheritance != nil)
+        var launcher = prepared
+        configuration.limits.families = launcher.families
+        let group = MemoryGroup.own
+        if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
+            log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
+        }
+        launcher.configuration = configuration
 
         if configuration.limits.usesDisk {
             launcher.cachePath = configuration.cacheDirectory ?? Configuration.usualCacheDirectory

@@ -175,6 +175,54 @@ import Synchronization
         #expect(origin.requests.count == 1)
     }
 
+    @Test func `settings that the new program refuses leave the running one in its place`() throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.file("bin")
+        try directory.makeDirectory("bin")
+        // Without imgtier, and without families, whose workers would need descriptors.
+        try Programs.install(["imgbroker", "imgfetch", "imgworker", "imgcache"], in: folder)
+        let origin = try TestOrigin { _ in png(tile(1)) }
+        let file = try directory.write("", to: "conf")
+        let (broker, client) = try TestBroker(
+            ["--config", file], descriptorLimit: 96, folder: folder, in: directory
+        ).withClient()
+        let number = try client.load(origin.url("/1")).image().buffer
+        for (setting, reason) in [
+            ("shared-tier = memcached:127.0.0.1", "shared-tier needs imgtier"),
+            ("fetchers = 16", "descriptors, and 96 are allowed"),
+            ("user = nobody-by-this-name", "there is no user"),
+        ] {
+            try directory.write(setting + "\n", to: "conf")
+            let result = try upgrade(broker)
+            #expect(result.exit == .status(1) && result.errors.contains("internal"), "\(result)")
+            #expect(broker.logLines.contains { $0.contains("cannot take over: ") && $0.contains(reason) })
+            #expect(broker.status.arguments.dropFirst().first != "take-over")
+            #expect(try client.load(origin.url("/1")).image().buffer == number)
+        }
+        try directory.write("", to: "conf")
+        #expect(try upgrade(broker).exit == .status(0), "\(broker.logTail)")
+        #expect(try client.load(origin.url("/1")).image().buffer == number)
+        #expect(origin.requests.count == 1)
+    }
+
+    @Test(.enabled(if: getuid() == 0, "only root can become another user"))
+    func `a user that is named later needs a restart, and workers stay nobody`() throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write("", to: "conf")
+        let broker = try TestBroker(["--config", file], in: directory)
+        for line in ["user = daemon\n", ""] {
+            try directory.write(line, to: "conf")
+            let result = try upgrade(broker)
+            #expect(result.exit == .status(line.isEmpty ? 0 : 1), "\(result)")
+            for kind in [TestBroker.Worker.fetch, .decode] {
+                try eventually("the workers' user is nobody") {
+                    try broker.allWorkers(kind).allSatisfy { $0.user == 65_534 }
+                }
+            }
+        }
+        #expect(broker.logLines.contains { $0.contains("cannot take over: --user: another user needs a restart") })
+    }
+
     @Test func `a client that keeps images gets the next page`() async throws {
         let setting = try Self.setting()
         let client = AsyncImageBroker(path: setting.broker.socketPath)

@@ -10,12 +10,9 @@ enum TakeOver {
     static func check(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         do {
-            guard case .serve = try BrokerCommandLine.read(words) else { return 2 }
+            guard case .serve(let settings) = try BrokerCommandLine.read(words) else { return 2 }
             _ = try KeptState(in: control)
-            guard WorkerLauncher() != nil else {
-                StandardError.write("the worker programs are missing")
-                return 1
-            }
+            _ = try ServeCommand.prepare(settings.configuration, isTakingOver: true)
             return 0
         } catch {
             StandardError.write("cannot take over: \(error)")
