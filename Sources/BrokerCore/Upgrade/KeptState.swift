@@ -1,6 +1,6 @@
 internal import Digests
 internal import DiskRecords
-internal import IPCProtocol
+package import IPCProtocol
 package import JSONCoding
 
 /// The state for the next process: by `execve`, or by the descriptor store of the service manager.
@@ -39,9 +39,24 @@ package struct KeptState: Equatable, Sendable {
             fields.integer("cacheDirectory", &cacheDirectory, in: descriptors)
             fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
             fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
-            fields.integers("closing", &closing, in: descriptors, .optional)
-            fields.objects("departed", orNone: &departed)
+            listConnections(&fields)
             fields.objects("children", orNone: &children)
+        }
+
+        /// The fields that one frame may not hold.
+        fileprivate mutating func listConnections(_ fields: inout Fields) {
+            fields.integers("closing", &closing, in: 0...Int(Int32.max), .optional)
+            fields.objects("departed", orNone: &departed)
+        }
+
+        /// Removes the part of `closing` and `departed` that one frame has, and returns it with the other fields.
+        fileprivate mutating func takePart() -> Process {
+            var part = self
+            part.closing = Array(closing.prefix(KeptState.elementsInOneFrame))
+            part.departed = Array(departed.prefix(KeptState.elementsInOneFrame))
+            closing.removeFirst(part.closing.count)
+            departed.removeFirst(part.departed.count)
+            return part
         }
     }
 
@@ -116,42 +131,46 @@ extension KeptState {
     static let magic = "imgstate"
     static let version = 1
     static let footerLength = 96
-    private static let holdsInOneFrame = 4096
+    private static let elementsInOneFrame = 4096
 
-    /// The bytes, with the number of contents that no frame can hold, which are left out.
-    package var encoded: (bytes: [UInt8], omitted: Int) {
+    /// Returns the bytes, with the number of contents that no frame can hold, which are left out.
+    ///
+    /// - Throws: `Frame.TooLong` if no frame can hold another part.
+    package func encoded() throws(Frame.TooLong) -> (bytes: [UInt8], omitted: Int) {
         var bytes: [UInt8] = []
         var omitted = 0
-        func add(_ type: String, payload: Int = 0, _ list: (inout Fields) -> Void) -> Bool {
-            let frame = try? Frame.encode { fields in
+        func add(_ type: String, payload: Int = 0, _ list: (inout Fields) -> Void) throws(Frame.TooLong) {
+            let frame = try Frame.encode { fields in
                 fields.constant("type", type)
                 list(&fields)
                 if payload > 0 { fields.constant("payload", payload) }
             }
-            if let frame { bytes += frame }
-            return frame != nil
+            bytes += frame
         }
-        _ = add("state") { fields in
-            var copy = self
-            copy.list(&fields)
+        // The first frame has a part of the connections, which is usually all, so that earlier programs read it, too.
+        var (first, rest) = (self, process)
+        first.process = rest?.takePart()
+        try add("state") { first.list(&$0) }
+        while var part = rest?.takePart(), !(part.closing.isEmpty && part.departed.isEmpty) {
+            try add("process") { part.listConnections(&$0) }
         }
         for var content in contents {
             let payload = content.buffers.reduce(0) { $0 + $1.contents.count }
-            if add("content", payload: payload, { content.list(&$0) }) {
+            if (try? add("content", payload: payload, { content.list(&$0) })) != nil {
                 for buffer in content.buffers { bytes += buffer.contents }
             } else {
                 omitted += 1
             }
         }
         for var client in clients {
-            _ = add("client", payload: client.input.count) { client.list(&$0) }
+            try add("client", payload: client.input.count) { client.list(&$0) }
             bytes += client.input
-            for start in stride(from: 0, to: client.holds.count, by: Self.holdsInOneFrame) {
-                var part = Array(client.holds[start..<min(start + Self.holdsInOneFrame, client.holds.count)])
-                _ = add("holds") { $0.objects("holds", &part) }
+            for start in stride(from: 0, to: client.holds.count, by: Self.elementsInOneFrame) {
+                var part = Array(client.holds[start..<min(start + Self.elementsInOneFrame, client.holds.count)])
+                try add("holds") { $0.objects("holds", &part) }
             }
             for var output in client.output {
-                _ = add("output", payload: output.bytes.count) { output.list(&$0) }
+                try add("output", payload: output.bytes.count) { output.list(&$0) }
                 bytes += output.bytes
             }
         }
@@ -204,6 +223,12 @@ extension KeptState {
     ) throws(StateRefusal) {
         switch type {
         case "state": list(&fields)
+        case "process":
+            guard process != nil else { throw .unreadable }
+            var part = Process.blank
+            part.listConnections(&fields)
+            process?.closing += part.closing
+            process?.departed += part.departed
         case "content":
             var content = KeptContent.blank
             content.list(&fields)

@@ -206,7 +206,7 @@ extension Broker {
     }
 
     private func seal(_ state: KeptState) throws(WireError) -> FileDescriptor {
-        do throws(SystemError) {
+        do {
             let (memory, omitted) = try state.sealed()
             if omitted > 0 { log.warning(.upgrade, "upgrade: \(omitted) images with very long texts are left out") }
             return memory

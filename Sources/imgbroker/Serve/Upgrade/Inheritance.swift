@@ -75,8 +75,8 @@ extension KeptState {
     }
 
     /// A sealed memfd with the state, and the number of contents that no frame can hold.
-    func sealed() throws(SystemError) -> (memory: FileDescriptor, omitted: Int) {
-        let (bytes, omitted) = encoded
+    func sealed() throws -> (memory: FileDescriptor, omitted: Int) {
+        let (bytes, omitted) = try encoded()
         return (try SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor, omitted)
     }
 }
