@@ -136,6 +136,36 @@
         try eventually("no helper is left over") { setting.broker.descriptorHelpers.count <= 2 }
     }
 
+    @Test(.needsSilentFileSystem) func `a reload while clients are paused ends the upgrade`() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        let directory = try TemporaryDirectory()
+        let file = try directory.write("", to: "conf")
+        let setting = try Setting(["--config", file]) { numberedImage($0) }
+        let (admin, bystander, holder) = (try setting.client(), try setting.client(), try setting.client())
+        let held = try holder.get(setting.url("/held/1"))
+        setting.origin.expectHeld("/held/1")
+        let id = try admin.request("upgrade")
+        try eventually("the settings are read") {
+            setting.broker.logLines.contains { $0.contains("upgrade: waiting for what is unfinished") }
+        }
+        try directory.write("ca-file = \(silent.path)\n", to: "conf")
+        try eventually("a client is not answered because it is paused") {
+            try bystander.request("stats")
+            usleep(10_000)
+            return try bystander.nextIfThere() == nil
+        }
+        setting.broker.signal(SIGHUP)
+        // It is answered before the time to read the settings is over.
+        _ = try bystander.next()
+        #expect(!setting.broker.logLines.contains { $0.contains("reload: nothing was changed") })
+        #expect(try admin.answer(to: id).error != nil)
+        silent.end()
+        setting.origin.gate("/held/1").open()
+        #expect(try holder.picture(answering: held) == tile(1))
+        #expect(try setting.broker.stop() == .status(0))
+    }
+
     @Test func `replies that are not read, and very many requests`() throws {
         // More than is handed over of all clients, by several users.
         var holders: [RawClient] = []

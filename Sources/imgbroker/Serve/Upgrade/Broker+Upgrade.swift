@@ -47,8 +47,9 @@ extension Broker {
         guard let upgrade = pendingUpgrade else { return }
         if state.isDraining { return endUpgrade(WireError(.shuttingDown, "The broker is ending.")) }
         if let pendingReload {
-            // This program answers those who wait for the settings, within their own deadline.
-            if !pendingReload.isLate { return }
+            // This program answers those who wait for the settings, within their own deadline. Clients that are paused
+            // would wait as long.
+            if !pendingReload.isLate, !upgrade.pausesClients { return }
             // The kernel would wait for the thread that reads.
             return endUpgrade(WireError(.overloaded, "The sources of the settings are still being read."))
         }
