@@ -15,7 +15,7 @@ extension BrokerState {
                 assignsAgain = true
                 if decoding.isIdentification(job) {
                     decoding.refuse(identification: job)
-                    downloadFailed(job, Decoding.brokenDecoders)
+                    downloadFailed(job, DecodeRefusals.brokenDecoders)
                 } else {
                     _ = refuseQueued(job)
                 }
@@ -184,7 +184,7 @@ extension BrokerState {
         switch supervision.becameReady(worker, sandbox, version: version) {
         case .accepted:
             if let build, let family = supervision.kind(of: worker)?.family {
-                decoding.becameReady(build: build, of: family)
+                decoding.refusals.becameReady(build: build, of: family)
             }
             watchIdleLoader(worker)
         case .ignored: break
@@ -229,13 +229,13 @@ extension BrokerState {
         // not done again, so they are to blame for a crash at once.
         let isShared = supervision.hasSeveralBriefJobs(worker)
         let suspects = isShared ? jobs.filter { !decoding.isWanted($0) } : jobs
-        let responsible = isShared && suspects.isEmpty ? [] : decoding.responsible(for: suspects, on: worker)
+        let responsible = isShared && suspects.isEmpty ? nil : decoding.responsible(for: suspects, on: worker)
         decoding.forget(worker)
         // While evicting makes room, a job is not to blame for the kernel's choice of a process.
         let isSpared = exit.isMemoryShort && !supervision.isCondemned(worker) && shrinkMemory(by: .kill)
         guard
             let exit = supervision.exited(
-                worker, exit, isForgiven: isSpared || isShared && suspects.isEmpty, isOfImage: !responsible.isEmpty,
+                worker, exit, isForgiven: isSpared || isShared && suspects.isEmpty, isOfImage: responsible != nil,
                 isDraining: isDraining, at: now.instant)
         else { return }
         let reason = exit.wasRetired ? "let go" : exit.death.reason
@@ -253,7 +253,9 @@ extension BrokerState {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode, .loader:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
-            if cause.isOwnMaking, cause != .cpu, !isSpared, !exit.wasRetired, !isShared || cause != .deadline {
+            if let responsible, cause.isOwnMaking, cause != .cpu, !isSpared, !exit.wasRetired,
+                !isShared || cause != .deadline
+            {
                 charge(responsible, exit.kind.family ?? .plain)
             }
             decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside, isShared: isShared)
@@ -263,16 +265,14 @@ extension BrokerState {
         scheduleRestart(of: exit.kind)
     }
 
-    private mutating func charge(_ responsible: [Responsible], _ family: CodecFamily) {
-        for each in responsible {
-            guard let pause = decoding.charge(each, family, at: now.instant) else { continue }
-            log(
-                .warning, .pause,
-                [
-                    LogField("family", family.rawValue), LogField("user", Int(each.user)),
-                    LogField("cause", pause.scope.texts.kind), LogField("milliseconds", pause.milliseconds),
-                ], "decoders died on \(pause.scope.texts.images): no more of them are decoded for the time being")
-        }
+    private mutating func charge(_ responsible: Responsible, _ family: CodecFamily) {
+        guard let pause = decoding.refusals.charge(responsible, family, at: now.instant) else { return }
+        log(
+            .warning, .pause,
+            [
+                LogField("family", family.rawValue), LogField("user", Int(responsible.user)),
+                LogField("cause", pause.scope.texts.kind), LogField("milliseconds", pause.milliseconds),
+            ], "decoders died on \(pause.scope.texts.images): no more of them are decoded for the time being")
     }
 
     /// Adds a death to those that the statistics list.

@@ -194,7 +194,7 @@ package struct BrokerState {
         case .sharedAnswered(let worker, let job, let answer): sharedAnswered(worker, job, answer)
         case .sharedWritten(let worker, let job): sharedWritten(worker, job)
         case .sharedServersReported(let servers): sharedServers = Array(servers.prefix(StatsReport.SharedServer.most))
-        case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
+        case .quarantineLoaded(let records): decoding.refusals.restore(records, unixMs: now.unixMs)
         case .placeLost(let buffer, let segment):
             dropRemoved(memory.remove(buffer))
             if let segment { memory.lost(segment: segment) }

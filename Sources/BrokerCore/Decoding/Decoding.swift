@@ -31,17 +31,12 @@ package struct Decoding {
     /// together are often of one size.
     private var endedAtOnce = enoughAtOnce
     private static let enoughAtOnce = 8
-    private var quarantine = Quarantine()
-    /// Variants that took too long, and until when they are refused; each refusal is a use.
-    private var slowVariants = UseTable<VariantKey, Instant>()
-    private(set) var isQuarantineUnsaved = false
-    /// Of each family that has lost workers.
-    private var ledgers: [CodecFamily: CrashLedger] = [:]
+    /// What decoders are kept from, because others died of it or took too long.
+    var refusals = DecodeRefusals()
     /// Those that the last image of each worker is charged to: what it has left there may end the worker later.
     private var lastResponsible: [WorkerID: Responsible] = [:]
     /// Where the last decoding of each worker has stopped in an animation.
     private var places: [WorkerID: AnimationPlace] = [:]
-    private var builds: [CodecFamily: String] = [:]
     /// The bodies of the decodings, for how many each is needed, and the user of the first of them.
     private var heldBodies: [BufferID: (decodings: Int, bytes: Int, user: UInt32)] = [:]
     /// The decodings, and the bytes of their bodies, of all users and of each.
@@ -69,53 +64,18 @@ package struct Decoding {
         decodes.values.contains { $0.variant.content == content && !$0.isDetached }
     }
 
-    // MARK: Refusals
+    // MARK: Charges
 
-    /// The reason not to make a variant now; nil when it may be made. Without `responsible`, no pause counts.
-    mutating func refusal(
-        of variant: VariantKey, from responsible: Responsible?, areDecodersBroken: Bool, at now: Moment
-    ) -> WireError? {
-        if let until = slowVariants[variant], until > now.instant {
-            slowVariants.use(variant, until)
-            let message = "This form of the image takes more than \(limits.decodeSeconds) s of a processor."
-            return WireError(.decoderCrashed, message)
-        }
-        let family = family(of: variant.content)
-        if quarantine.refuses(variant.content.digest, build: build(of: family), unixMs: now.unixMs) {
-            quarantine.noteUse(of: variant.content.digest)
-            return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
-        }
-        if let responsible, let pause = ledgers[family]?.pause(of: responsible, at: now.instant) {
-            let message = "Decoders have died on \(pause.scope.texts.images); no more of them are decoded for a while."
-            return WireError(.decoderUnavailable, message, retryAfterMs: pause.milliseconds)
-        }
-        return areDecodersBroken ? Self.brokenDecoders : nil
+    /// The one that the death of a worker with `jobs` is charged to: of several, that of the oldest; without a decoding,
+    /// that of the last one.
+    func responsible(for jobs: some Collection<JobID>, on worker: WorkerID) -> Responsible? {
+        jobs.sorted().lazy.compactMap { responsible(for: $0) }.first
+            ?? (jobs.count < 2 ? lastResponsible[worker] : nil)
     }
 
-    /// The error of images that no decoder takes.
-    static let brokenDecoders = WireError(
-        .decoderUnavailable, "Decoders do not start; no new image is decoded for a while.", retryAfterMs: 10_000)
-
-    func isPaused(_ responsible: Responsible, _ family: CodecFamily = .plain, at now: Instant) -> Bool {
-        ledgers[family]?.pause(of: responsible, at: now) != nil
-    }
-
-    /// Those that the death of a worker with `jobs` is charged to; of one without a decoding, those of its last.
-    func responsible(for jobs: some Collection<JobID>, on worker: WorkerID) -> [Responsible] {
-        let own = jobs.sorted().compactMap { responsible(for: $0) }
-        return own.isEmpty && jobs.count < 2 ? [lastResponsible[worker]].compactMap(\.self) : own
-    }
-
-    /// Those that a decoding, partial or not, is charged to; nil for another job.
+    /// The one that a decoding, partial or not, is charged to; nil for another job.
     private func responsible(for job: JobID) -> Responsible? {
         decodes[job]?.responsible ?? parts[job]?.responsible ?? early(of: job)?.responsible
-    }
-
-    /// Charges the death of a worker. Returns the pause that begins.
-    mutating func charge(
-        _ responsible: Responsible, _ family: CodecFamily = .plain, at now: Instant
-    ) -> CrashLedger.Pause? {
-        ledgers[family, default: CrashLedger()].note(responsible, at: now)
     }
 
     mutating func charge(_ job: JobID, to responsible: Responsible) { decodes[job]?.responsible = responsible }
@@ -130,8 +90,6 @@ package struct Decoding {
     // MARK: Families
 
     private static let maximumForeignFormats = 4096
-
-    private func build(of family: CodecFamily) -> String { builds[family] ?? "" }
 
     func family(of content: ContentKey) -> CodecFamily {
         foreignFormats[content.digest].map { CodecFamily($0) } ?? .plain
@@ -298,8 +256,8 @@ package struct Decoding {
             startedAt: now.instant)
         var decode: EarlyDecode?
         if let form, let transform = form.transform, !identification.isAlone,
-            let responsible, !isPaused(responsible, at: now.instant),
-            let refused = quarantine.refusedDigests(build: build(of: .plain), unixMs: now.unixMs)
+            let responsible, !refusals.isPaused(responsible, at: now.instant),
+            let refused = refusals.refusedDigests(unixMs: now.unixMs)
         {
             var order = DecodeJob(
                 id: job.number, transform: transform, maxPixels: min(limits.maxPixels, Self.earlyPixels),
@@ -578,7 +536,7 @@ package struct Decoding {
         releaseMemory(of: job, decode)
         parked.removeAll { $0 == job }
         if cause == .cpu {
-            refuse(decode.variant, at: now.instant)
+            refusals.noteSlow(decode.variant, at: now.instant)
         } else if cause.isOwnMaking {
             decode.crashes += 1
         }
@@ -587,8 +545,7 @@ package struct Decoding {
         let isQuarantined = decode.crashes > 1
         let isPoison = isQuarantined || cause == .cpu
         if isQuarantined {
-            quarantine.add(decode.variant.content.digest, build: build(of: decode.family), unixMs: now.unixMs)
-            isQuarantineUnsaved = true
+            refusals.noteDeadly(decode.variant.content, decode.family, unixMs: now.unixMs)
         }
         if !decode.waiters.isEmpty, !isPoison {
             enqueue(job, atFront: !cause.isOwnMaking && !isShared)
@@ -601,27 +558,6 @@ package struct Decoding {
             ? "This image takes more than \(limits.decodeSeconds) s of a processor."
             : "The decoder died twice on this image."
         return (end, WireError(.decoderCrashed, message), isQuarantined)
-    }
-
-    // MARK: Quarantine
-
-    private static let maximumSlowVariants = 1024
-
-    /// Refuses a variant for as long as a quarantine lasts at first.
-    private mutating func refuse(_ variant: VariantKey, at now: Instant) {
-        slowVariants.use(variant, now.adding(milliseconds: Quarantine.firstMilliseconds))
-        if slowVariants.count > Self.maximumSlowVariants { slowVariants.popOldest() }
-    }
-
-    /// Notes the build of a family's decoders: another build may have fixed what killed this one.
-    mutating func becameReady(build: String, of family: CodecFamily = .plain) { builds[family] = build }
-
-    mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
-
-    /// The quarantine for the disk tier, which saves it if `isOn`.
-    mutating func saveQuarantine(isOn: Bool, unixMs: Int) -> [QuarantineRecord] {
-        isQuarantineUnsaved = !isOn
-        return quarantine.records(unixMs: unixMs)
     }
 
     // MARK: Partial images

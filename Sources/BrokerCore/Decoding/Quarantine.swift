@@ -5,7 +5,7 @@ import WorkerProtocol
 /// The images that decoders have died on. They are refused for a while, so that one image requested repeatedly cannot
 /// take down the pool. They are known by content, because a URL may serve a repaired image, and by the decoders' build,
 /// because another build may decode them. Times are those of the day, because the list outlives the process.
-/// `Decoding.workerExited` adds an image after its second death, and `Decoding.refusal` asks for it.
+/// `Decoding.workerExited` adds an image after its second death, and `DecodeRefusals` asks for it.
 struct Quarantine {
     static let firstMilliseconds = 10 * 60 * 1000
     static let longestMilliseconds = 24 * 3600 * 1000

@@ -116,13 +116,14 @@ struct DecodingTests {
         }
         #expect(error.code == .decoderCrashed && end.variant == slow)
         func refusal(of form: Form, after milliseconds: Int = 0) -> ErrorCode? {
-            decoding.refusal(
-                of: VariantKey(content: slow.content, form: form), from: end.responsible, areDecodersBroken: false,
-                at: Moment(instant: now.adding(milliseconds: milliseconds), unixMs: moment.unixMs))?.code
+            let later = Moment(instant: now.adding(milliseconds: milliseconds), unixMs: moment.unixMs)
+            return decoding.refusals.refusal(
+                of: VariantKey(content: slow.content, form: form), .plain, from: end.responsible, decodeSeconds: 10,
+                areDecodersBroken: false, at: later)?.code
         }
         #expect(refusal(of: slow.form) == .decoderCrashed)
         #expect(refusal(of: .pixels(Transform(width: 64))) == nil)
-        #expect(!decoding.isPaused(end.responsible, at: now))
+        #expect(!decoding.refusals.isPaused(end.responsible, at: now))
         // For ten minutes.
         #expect(refusal(of: slow.form, after: 600_000) == nil)
     }

@@ -46,13 +46,13 @@ extension StrictWorld {
     func isPaused(
         _ user: UInt32 = 1000, _ family: CodecFamily = .plain, of source: String = "http://origin.test"
     ) -> Bool {
-        state.decoding.isPaused(Responsible(user: user, sources: [source]), family, at: clock)
+        state.decoding.refusals.isPaused(Responsible(user: user, sources: [source]), family, at: clock)
     }
 
     /// Charges deaths of decoders to a user's images of the usual origin.
     func charge(_ user: UInt32 = 1000, times: Int) {
         let responsible = Responsible(user: user, sources: ["http://origin.test"])
-        for _ in 0..<times { _ = state.decoding.charge(responsible, at: clock) }
+        for _ in 0..<times { _ = state.decoding.refusals.charge(responsible, at: clock) }
     }
 }
 

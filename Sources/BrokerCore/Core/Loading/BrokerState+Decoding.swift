@@ -42,10 +42,10 @@ extension BrokerState {
     }
 
     mutating func decodingRefusal(of variant: VariantKey, from responsible: Responsible?) -> WireError? {
-        decoding.refusal(
-            of: variant, from: responsible,
-            areDecodersBroken: supervision.areDecodersBroken(decoding.family(of: variant.content), at: now.instant),
-            at: now)
+        let family = decoding.family(of: variant.content)
+        return decoding.refusals.refusal(
+            of: variant, family, from: responsible, decodeSeconds: limits.decodeSeconds,
+            areDecodersBroken: supervision.areDecodersBroken(family, at: now.instant), at: now)
     }
 
     /// Hands a queued decoding to a worker, unless decoders have died on its image while it waited. With `brief`, the
@@ -543,8 +543,8 @@ extension BrokerState {
 
     /// Has the disk tier save the quarantine, if its process can take it; it is saved again when the tier is on.
     mutating func saveQuarantine() {
-        guard decoding.isQuarantineUnsaved, let worker = supervision[.cache].available else { return }
-        let records = decoding.saveQuarantine(isOn: disk.report.state == .on, unixMs: now.unixMs)
+        guard decoding.refusals.isQuarantineUnsaved, let worker = supervision[.cache].available else { return }
+        let records = decoding.refusals.saveQuarantine(isOn: disk.report.state == .on, unixMs: now.unixMs)
         actions.append(.saveQuarantine(worker, records))
     }
 }

@@ -20,7 +20,7 @@ extension BrokerState {
             let transform = reader == nil
                 ? viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes) : Transform(),
             case let responsible = Responsible(user: viewer.uid, sources: download.responsibleOrigins),
-            !decoding.isPaused(responsible, at: now.instant),
+            !decoding.refusals.isPaused(responsible, at: now.instant),
             !supervision.areDecodersBroken(at: now.instant),
             // One that the download had before it began anew.
             !decoding.isRendering(job)
