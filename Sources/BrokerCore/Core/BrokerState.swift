@@ -43,7 +43,7 @@ package struct BrokerState {
     var notedDescriptorsAt: Instant?
     var recentFailures = RecentFailures()
     /// The originals that have replaced others and are not decoded yet, by their bytes.
-    var trials: [ContentKey: Replacement] = [:]
+    var trials: [ContentKey: [OriginalKey: Replacement]] = [:]
     var counters = Counters()
     var busiestOrigins = BusiestOrigins()
     /// The last workers that died, the latest first.

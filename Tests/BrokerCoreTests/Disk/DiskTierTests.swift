@@ -70,10 +70,27 @@ struct DiskTierTests {
 
     private func clearMemory() { world.ask(world.admin, id: 1, .clear(id: 1, tier: .memory, olderThanSeconds: nil)) }
 
+    /// The originals that are being saved.
+    private func saved() -> Int {
+        world.diskJobs.values.count { if case .save(_, .some) = $0.kind { true } else { false } }
+    }
+
+    @Test func `bytes that two reloads bring are not saved before they are known to be an image`() throws {
+        world.load(client, id: 1, "a", content: 1)
+        world.answerDisk()
+        for id in 2...3 { try world.download(client, id: id, "a", content: 2) { $0.cache = .reload } }
+        #expect(saved() == 0)
+        world.failDecode(try #require(world.decodes.keys.first))
+        #expect(saved() == 0 && world.getImage(client, id: 4, "a")?.buffer == world.image(client, 1)?.buffer)
+    }
+
+    @Test func `a load that leaves the cache alone, and brings no image, removes nothing from disk`() throws {
+        try world.download(client, id: 1, "a", content: 1) { $0.cache = .noStore }
+        world.failDecode(try #require(world.decodes.keys.first))
+        #expect(world.error(client, 1) == .decodeFailed && world.diskJobs.isEmpty)
+    }
+
     @Test func `a reload that brings no image keeps the good one on disk`() throws {
-        func saved() -> Int {
-            world.diskJobs.values.count { if case .save(_, .some) = $0.kind { true } else { false } }
-        }
         for (id, isGood) in [(1, false), (2, true)] {
             try world.download(client, id: id, "a", content: id) { ($0.cache, $0.retryFailed) = (.reload, true) }
             #expect(saved() == 0)

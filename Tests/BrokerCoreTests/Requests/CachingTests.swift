@@ -283,6 +283,22 @@ struct CachingTests {
         #expect(world.state.trials.isEmpty && world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
+    @Test func `reloads of two URLs that bring the same bytes, no image, keep both good ones`() throws {
+        for (id, path) in [(1, "a"), (2, "b")] { try load(id, path, content: id) { $0.cacheControl = "max-age=1000" } }
+        // One of them brings other such bytes meanwhile.
+        for (id, path, content) in [(3, "a", 50), (4, "b", 50), (5, "b", 51)] {
+            try world.download(
+                client, id: id, path, content: content, { $0.cache = .reload },
+                response: { $0.cacheControl = "max-age=1000" })
+        }
+        for job in world.decodes.keys.sorted() { world.failDecode(job) }
+        for (id, path) in [(1, "a"), (2, "b")] {
+            #expect(world.error(client, id + 2) == .decodeFailed)
+            #expect(world.getImage(client, id: id + 6, path)?.buffer == world.image(client, id)?.buffer)
+        }
+        #expect(world.state.trials.isEmpty && world.state.memory.keys { $0.nonce != 0 }.isEmpty)
+    }
+
     @Test func `a refresh that brings no image keeps the good one`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }

@@ -156,9 +156,9 @@ extension BrokerState {
         decode.isDetached ? nil : memory.header(of: decode.variant.content)
     }
 
-    /// Ends the trial of bytes that are no image. Returns whether they were on trial.
-    @discardableResult private mutating func rejectTrial(of decode: Decode) -> Bool {
-        !decode.isDetached && rejectTrial(of: decode.variant.content)
+    /// Ends the trial of bytes that are no image. Returns the keys of the originals that are cached again.
+    @discardableResult private mutating func rejectTrial(of decode: Decode) -> Set<OriginalKey> {
+        decode.isDetached ? [] : rejectTrial(of: decode.variant.content)
     }
 
     /// Bounds the time of a decoding that begins.
@@ -454,10 +454,10 @@ extension BrokerState {
             return reportedUnasked(worker, "a failure")
         }
         logJob("decode", .failed, job, for: end.waiters, reason: error.code.rawValue)
-        let isRejected = Self.isOfAllForms(error, in: end.variant.form) && rejectTrial(of: end)
+        let restored = Self.isOfAllForms(error, in: end.variant.form) ? rejectTrial(of: end) : []
         free(end, job)
         actions.append(.discard(job))
-        for waiter in end.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
+        for waiter in end.waiters { imageFailed(waiter.id, error, restored: restored) }
     }
 
     /// Hands a decoding to the family of the image's format, as a worker of the plain one has found another's.
@@ -478,9 +478,9 @@ extension BrokerState {
             .unsupportedFormat,
             "\(name) needs the program \(family.program), which is not installed: it is in the package \(family.package)."
         )
-        let isRejected = Self.isOfAllForms(error, in: end.variant.form) && rejectTrial(of: end)
+        let restored = Self.isOfAllForms(error, in: end.variant.form) ? rejectTrial(of: end) : []
         free(end, job)
-        for waiter in end.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
+        for waiter in end.waiters { imageFailed(waiter.id, error, restored: restored) }
     }
 
     /// Frees the worker of a decoding that was taken out, and releases its body.

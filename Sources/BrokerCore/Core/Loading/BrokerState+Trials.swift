@@ -6,47 +6,61 @@ extension BrokerState {
         let content = replacement.original.content
         // Anything else was looked up before it was downloaded, and was not there.
         let mayReplace = download.revalidating != nil || download.key.isForced || replacement.known != nil
-        guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, trials[content] == nil,
-            replacement.known?.content != content, memory.header(of: content) == nil
-        else { return false }
+        guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, memory.header(of: content) == nil else {
+            return false
+        }
+        if trials[content]?[replacement.key] != nil {
+            if replacement.entersDisk { trials[content]?[replacement.key]?.entersDisk = true }
+            return true
+        }
+        if replacement.known?.content == content { return false }
         var trial = replacement
         if replacement.staysInMemory, let known = memory.original(replacement.key), known.content != content {
             // What is on trial itself is no image yet.
-            trial.previous = trials[known.content].map(\.previous) ?? known
+            let trialOfKnown = trials[known.content]?[replacement.key]
+            trial.previous = trialOfKnown == nil ? known : trialOfKnown?.previous
             if let previous = trial.previous { dropRemoved(memory.insert(previous, for: trial.refuge)) }
         }
-        trials[content] = trial
+        trials[content, default: [:]][replacement.key] = trial
         return true
     }
 
     /// Lets new bytes that are an image replace the old original for good.
     mutating func acceptTrial(of content: ContentKey) {
-        guard let replacement = trials.removeValue(forKey: content) else { return }
-        dropRemoved(memory.remove(replacement.refuge))
-        // It may have been removed or replaced meanwhile.
-        let isCurrent = memory.original(replacement.key)?.content == content
-        if replacement.staysInMemory, !isCurrent { return }
-        forgetReplaced(replacement)
-        if replacement.entersDisk, let body = body(of: replacement.original) {
-            save(body, as: replacement.key, replacement.original)
-            share(replacement.original, as: replacement.key, body, for: replacement.user, ending: nil)
+        for replacement in endTrial(of: content) {
+            dropRemoved(memory.remove(replacement.refuge))
+            // It may have been removed or replaced meanwhile.
+            let isCurrent = memory.original(replacement.key)?.content == content
+            if replacement.staysInMemory, !isCurrent { continue }
+            forgetReplaced(replacement)
+            if replacement.entersDisk, let body = body(of: replacement.original) {
+                save(body, as: replacement.key, replacement.original)
+                share(replacement.original, as: replacement.key, body, for: replacement.user, ending: nil)
+            }
         }
     }
 
-    /// Puts the old original back in place of bytes that are no image. Returns whether they were on trial.
-    @discardableResult mutating func rejectTrial(of content: ContentKey) -> Bool {
-        guard let trial = trials.removeValue(forKey: content) else { return false }
-        let key = trial.key
-        if memory.original(key)?.content == content {
-            // It is not in its refuge if it was discarded meanwhile.
-            if let previous = trial.previous, memory.original(trial.refuge) != nil {
-                dropRemoved(memory.insert(previous, for: key))
-            } else {
-                dropRemoved(memory.remove(key))
+    /// Takes out what bytes on trial may replace, by the jobs that loaded them.
+    private mutating func endTrial(of content: ContentKey) -> [Replacement] {
+        trials.removeValue(forKey: content)?.values.sorted { $0.job < $1.job } ?? []
+    }
+
+    /// Puts the old originals back in place of bytes that are no image. Returns the keys for which they were on trial.
+    @discardableResult mutating func rejectTrial(of content: ContentKey) -> Set<OriginalKey> {
+        let ended = endTrial(of: content)
+        for trial in ended {
+            let key = trial.key
+            if memory.original(key)?.content == content {
+                // It is not in its refuge if it was discarded meanwhile.
+                if let previous = trial.previous, memory.original(trial.refuge) != nil {
+                    dropRemoved(memory.insert(previous, for: key))
+                } else {
+                    dropRemoved(memory.remove(key))
+                }
             }
+            dropRemoved(memory.remove(trial.refuge))
         }
-        dropRemoved(memory.remove(trial.refuge))
-        return true
+        return Set(ended.map(\.key))
     }
 
     /// Ends the trial of bytes that no job decodes any more: they are not known to be an image.

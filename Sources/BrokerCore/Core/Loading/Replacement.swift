@@ -6,7 +6,7 @@ struct Replacement {
     let original: OriginalFacts
     /// Whether it is found in memory, and on disk, from now on.
     let staysInMemory: Bool
-    let entersDisk: Bool
+    var entersDisk: Bool
     /// The user for whom it was loaded.
     let user: JobOwner.User
     /// The original that was found in memory before.

@@ -544,13 +544,17 @@ extension BrokerState {
     }
 
     /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin
-    /// may have replaced it. With `isReplaced` another original is cached again in place of these bytes.
-    mutating func imageFailed(_ id: WaiterID, _ error: WireError, isReplaced: Bool) {
+    /// may have replaced it. The originals with the keys `restored` are cached again instead.
+    mutating func imageFailed(_ id: WaiterID, _ error: WireError, restored: Set<OriginalKey>) {
         guard let waiter = requests[id] else { return }
         if case .store = waiter.purpose { return fail(waiter, error) }
         let isBadOriginal = Self.isOfAllForms(error, in: form(of: waiter.request))
         let known = memory.original(waiter.key)?.content
-        if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content {
+        // A load that leaves the cache alone says nothing about what is cached.
+        let isOfCache = waiter.request.options.cache != .noStore
+        if isBadOriginal, isOfCache, !restored.contains(waiter.key),
+            known == nil || known == waiter.original?.content
+        {
             // An image that was accepted in spite of its damage stays for those who accept it.
             if let known, memory.hasDamage(known) { forgetOnDisk(waiter.key) } else { forget(waiter.key) }
             if waiter.source == .network { shareNothing(of: waiter.key, for: jobWaiter(for: waiter).owner.user) }
