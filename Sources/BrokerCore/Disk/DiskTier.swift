@@ -100,7 +100,8 @@ package struct DiskTier {
 
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
-        lookups.change(job) { $0.waiters.remove(waiter) }
+        let gone = lookups.change(job) { $0.waiters.remove(waiter) }
+        lookupQueue.leave(job, gone ?? nil, lookups[job]?.waiters ?? [])
         updatePriority(of: job)
         return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }

@@ -20,6 +20,8 @@ struct JobQueue {
         let rank: Int
         /// Whether it was started before.
         let isFront: Bool
+        /// The owner that it was taken from by `join`, for as long as the new one may run it.
+        var lender: JobOwner?
         var isAside = false
 
         var standing: RoundRobinQueue.Standing {
@@ -79,6 +81,8 @@ struct JobQueue {
     private var running: RunningShares
     /// The users with waiting jobs that were found at their share since a job ended.
     private var resting: Set<User> = []
+    /// The jobs with a lender.
+    private var lent: [User: Set<JobID>] = [:]
     private var lastRank = 0
 
     /// Creates a queue for workers that run at most `limit` jobs; the caller pops a job only when one of them can take
@@ -120,22 +124,47 @@ struct JobQueue {
             // It is not set aside in its new place; `pop` sets it aside again if it may not run.
             insert(
                 job,
-                Entry(level: level, owner: entry.owner, group: entry.group, rank: entry.rank, isFront: false))
+                Entry(
+                    level: level, owner: entry.owner, group: entry.group, rank: entry.rank, isFront: false,
+                    lender: entry.lender))
         }
     }
 
     /// Notes that another client waits for a job too. The job becomes that one's if its user has fewer jobs waiting, so
-    /// that a request does not wait for another user's turns.
+    /// that a request does not wait for another user's turns; but only until that user may not run it.
     mutating func join(_ job: JobID, _ owner: JobOwner) {
-        guard let entry = entries[job], !entry.isFront, owner.user != entry.owner.user,
-            users[owner.user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
+        let user = owner.user
+        guard let entry = entries[job], user != entry.owner.user, !resting.contains(user), running.permits(user),
+            entry.group.flatMap({ groups[$0] })?.running.permits(user) ?? true,
+            users[user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
         else { return }
+        give(job, to: owner, from: entry.owner)
+    }
+
+    /// Notes that a client waits for a job no more: a job that is its user's becomes that of the first of `waiters`.
+    mutating func leave(_ job: JobID, _ gone: JobWaiter?, _ waiters: JobWaiters) {
+        guard let gone, let entry = entries[job], let owner = waiters.first?.owner else { return }
+        let left = gone.owner.user
+        if left == entry.owner.user, left != owner.user {
+            give(job, to: owner)
+        } else if left == entry.lender?.user {
+            give(job, to: entry.owner)
+        }
+    }
+
+    /// Makes a waiting job another owner's, unless it was started before.
+    private mutating func give(_ job: JobID, to owner: JobOwner, from lender: JobOwner? = nil) {
+        guard let entry = entries[job], !entry.isFront else { return }
         remove(job)
-        insert(job, Entry(level: entry.level, owner: owner, group: entry.group, rank: entry.rank, isFront: false))
+        insert(
+            job,
+            Entry(
+                level: entry.level, owner: owner, group: entry.group, rank: entry.rank, isFront: false, lender: lender))
     }
 
     private mutating func insert(_ job: JobID, _ entry: Entry) {
         entries[job] = entry
+        if entry.lender != nil { lent[entry.owner.user, default: []].insert(job) }
         if entry.isFront { return front.insert(job, entry.standing) }
         let user = entry.owner.user
         users.change(user, default: UserQueue()) { $0.insert(job, entry.standing, at: entry.level) }
@@ -145,6 +174,7 @@ struct JobQueue {
     mutating func remove(_ job: JobID) {
         guard let entry = entries.removeValue(forKey: job) else { return }
         let user = entry.owner.user
+        endLoan(of: job, entry)
         if entry.isFront {
             front.remove(job)
         } else {
@@ -222,6 +252,7 @@ struct JobQueue {
     private mutating func start(_ job: JobID, _ entry: Entry) {
         let user = entry.owner.user
         entries[job] = nil
+        endLoan(of: job, entry)
         if entry.isFront {
             front.serve(job)
         } else {
@@ -320,10 +351,20 @@ struct JobQueue {
 
     // MARK: Setting aside
 
-    /// Passes over the first user, which is at its share, until a job ends.
+    private mutating func endLoan(of job: JobID, _ entry: Entry) {
+        if entry.lender == nil { return }
+        lent.change(entry.owner.user) { $0.remove(job) }
+        if lent[entry.owner.user]?.isEmpty == true { lent[entry.owner.user] = nil }
+    }
+
+    /// Passes over the first user, which is at its share, until a job ends. What it has taken from others is theirs
+    /// again.
     private mutating func rest(_ user: User) {
         turns.pauseFirst()
         resting.insert(user)
+        for job in lent[user]?.sorted() ?? [] {
+            if let lender = entries[job]?.lender { give(job, to: lender) }
+        }
         // Its offers may now be for another user.
         for group in offers[user] ?? [] where groups[group]?.asides.contains(where: { $0.key != user }) == true {
             offerPlace(of: group)
@@ -434,6 +475,9 @@ struct JobQueue {
         }
         if offers.reduce(0, { $0 + $1.value.count }) != groups.values.count(where: { $0.offeree != nil }) {
             return "offers"
+        }
+        if lent.reduce(0, { $0 + $1.value.count }) != entries.values.count(where: { $0.lender != nil }) {
+            return "jobs with a lender"
         }
         return nil
     }

@@ -109,6 +109,52 @@ struct JobQueueTests {
         expectNext(11, nil, in: &queue, afterEndOf: 10)
     }
 
+    /// The waiter of a user.
+    private func waiter(of uid: UInt32) -> JobWaiter {
+        JobWaiter(
+            id: WaiterID(number: Int(uid)), client: ClientID(number: Int(uid)), uid: uid, priority: .normal,
+            silenceMs: 1000, deadline: Instant(nanoseconds: .max))
+    }
+
+    /// A queue in which the first user has this many running jobs of at most four, and as many waiting as are left of
+    /// five.
+    private func queue(running: Int) -> JobQueue {
+        var queue = JobQueue(limit: 5)
+        for number in 1...5 { queue.push(job(number), priority: .normal, owner: waiter(of: 1).owner) }
+        for number in 1...running { expectNext(number, in: &queue) }
+        return queue
+    }
+
+    @Test func `a job is not that of a user who may not run it, though it has fewer`() {
+        var queue = queue(running: 4)
+        for number in 11...12 { queue.push(job(number), priority: .normal, owner: waiter(of: 2).owner) }
+        queue.join(job(12), waiter(of: 1).owner)
+        expectNext(11, in: &queue)
+        expectNext(12, in: &queue, afterEndOf: 11)
+    }
+
+    @Test(arguments: [false, true]) func `a job that was another user's is so again when its user is at its share`(
+        hasLenderLeft: Bool
+    ) {
+        var queue = queue(running: 3)
+        for number in 11...13 { queue.push(job(number), priority: .normal, owner: waiter(of: 2).owner) }
+        queue.join(job(13), waiter(of: 1).owner)
+        if hasLenderLeft { queue.leave(job(13), waiter(of: 2), [waiter(of: 1)]) }
+        expectNext(4, 11, in: &queue)
+        expectNext(12, in: &queue, afterEndOf: 11)
+        expectNext(hasLenderLeft ? nil : 13, in: &queue, afterEndOf: 12)
+    }
+
+    @Test func `a job whose user waits for it no more is that of one who does`() {
+        var queue = queue(running: 4)
+        queue.push(job(11), priority: .normal, owner: waiter(of: 2).owner)
+        queue.join(job(5), waiter(of: 2).owner)
+        queue.leave(job(5), waiter(of: 1), [waiter(of: 2)])
+        // By arrival, as both are that user's.
+        expectNext(5, in: &queue)
+        expectNext(11, in: &queue, afterEndOf: 5)
+    }
+
     // MARK: Shares
 
     @Test func `a user gets four times the running jobs that remain, an administrator all`() {
