@@ -145,12 +145,12 @@ extension BrokerState {
     var userHasRoom: (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         let (load, loads, reserved) = (decoding.load, decoding.loads, downloads.reservedBytesOfUsers)
-        let all = downloads.reservedBytes + load.bytes
-        let isFull = reservedBytes + load.bytes >= memory.limit / 4 * 3
+        let all = reservedBytes + load.bytes
+        let isFull = all >= memory.limit / 4 * 3
         return { user in
             let own = user.uid.flatMap { loads[$0] } ?? Decoding.Load()
             let bytes = (user.uid.flatMap { reserved[$0] } ?? 0) + own.bytes
-            return all > 0 && bytes * 8 <= all && own.decodings * 8 <= load.decodings && (bytes == 0 || !isFull)
+            return bytes * 8 <= all && own.decodings * 8 <= load.decodings && (bytes == 0 || !isFull)
         }
     }
 

@@ -89,14 +89,15 @@ package struct Downloads {
 
     // MARK: Joining and beginning
 
-    /// Lets a waiter join a download of its original. A forced one joins only a download that will bring the body.
+    /// Lets a waiter join a download of its original. A forced one joins only a download that will bring the body from
+    /// the origin.
     /// Returns the job, and when the origin was last heard from if the transfer is running.
     mutating func join(
         _ original: OriginalKey, isForced: Bool, _ waiter: JobWaiter
     ) -> (job: JobID, lastActivity: Instant?)? {
         let forced = jobByKey[DownloadKey(original: original, isForced: true)]
         let plain = jobByKey[DownloadKey(original: original, isForced: false)]
-        let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
+        let bringsBody = plain.flatMap { downloads[$0] }.map { $0.revalidating == nil && $0.shared == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
         downloads.change(job) { $0.waiters.append(waiter) }
         queue.join(job, waiter.owner)
@@ -300,8 +301,10 @@ package struct Downloads {
         return hosts.holdEnd(of: key, at: now).map { ($0, held.look(at: key, again: $0)) }
     }
 
-    func holdEnd(of job: JobID, at now: Instant) -> Instant? {
-        self[job]?.patience.flatMap { hosts.holdEnd(of: $0, at: now) }
+    /// Until when a download waits for an origin that asked not to be contacted, and that origin.
+    func hold(of job: JobID, at now: Instant) -> (until: Instant, origin: String)? {
+        guard let download = self[job], case .held = download.state, let key = download.patience else { return nil }
+        return hosts.holdEnd(of: key, at: now).map { ($0, key.origin) }
     }
 
     func isHeld(line: Int) -> Bool { held.key(ofLine: line) != nil }

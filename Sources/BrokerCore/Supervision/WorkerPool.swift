@@ -305,12 +305,14 @@ struct WorkerPool {
         retire(worker)
     }
 
-    /// Retires all. Of those that were before and have jobs, the latest `mostReplaced` go on; returns the others.
+    /// Retires all, and keeps no spare any more. Of those that were before and have jobs, the latest `mostReplaced` go
+    /// on; returns the others.
     mutating func retireAll() -> [WorkerID] {
         let former = workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned }.map(\.id)
         for place in workers.indices where !workers[place].hasHungUp && !workers[place].isCondemned {
             workers[place].isRetiring = true
         }
+        keepsSpare = false
         wantNoSuccessor()
         return former.dropLast(Self.mostReplaced)
     }

@@ -238,6 +238,19 @@ struct FamilyTests {
         #expect(try world.readyAll().decoded(client, 4) != nil)
     }
 
+    @Test mutating func `a family that is removed keeps no spare`() throws {
+        (world, client) = Self.world([.avif]).connected(isAdmin: true)
+        try load("a", Self.avif, 1)
+        world.readyAll().endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        world.readyAll(after: 50)
+        try world.decode()
+        world.newLimits = with(world.state.limits) { $0.families = [] }
+        world.happen(.messageReceived(client, .reload(id: 3)))
+        world.endDying { .ended(.status(0)) }
+        world.happen(.timePassed, after: 1000)
+        #expect(loaders.isEmpty)
+    }
+
     @Test mutating func `the family shares the places that the plain one leaves free, and has one in any case`() throws
     {
         (world, client) = Self.world(workers: 4).connected()

@@ -169,6 +169,14 @@ struct DiskTierTests {
         }
     }
 
+    @Test func `the stale original on disk is served in place of a silent origin's`() throws {
+        world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
+        try world.lookUp(client, id: 1, "a", content: 1) { ($0.storage, $0.timeoutMs) = (.disk, 1000) }
+        world.happen(.timePassed, after: 1000)
+        try world.answerLookup(content: 1)
+        #expect(try world.decoded(client, 1)?.stale == true)
+    }
+
     @Test func `a raster from disk is served without decoding`() throws {
         try world.lookUp(client, id: 1, "a", content: 1, asRaster: true) { $0.variant.width = 5 }
         let image = try #require(world.image(client, 1))
@@ -254,6 +262,21 @@ struct DiskTierTests {
         }
     }
 
+    @Test mutating func `lookups that wait for memory are not held against the cache process`() throws {
+        (world, client) = StrictWorld.withDisk { ($0.workers, $0.memoryBytes) = (1, 64 << 20) }.connected()
+        try world.download(client, id: 1, "a", content: 1, bytes: 32 << 20)
+        let saving = world.diskJobs.count
+        for id in 2...5 { world.get(client, id: id, "\(id)") }
+        world.happen(.timePassed, after: 5000)
+        #expect(world.workers.values.allSatisfy { $0.state == .ready })
+        #expect(world.fetches.isEmpty && world.diskJobs.count == saving)
+        world.decodeAll()
+        #expect(world.after(4999).lookups.count == 4)
+        for id in 2...5 { try world.answerLookup(content: id) }
+        while !world.decodes.isEmpty { world.decodeAll() }
+        #expect((2...5).allSatisfy { world.image(client, $0)?.source == .disk })
+    }
+
     @Test func `an original that enters memory during a lookup is not downloaded again`() throws {
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
@@ -292,6 +315,12 @@ struct DiskTierTests {
         #expect(world.after(5000).lastReplies(to: client).count { if case .queried = $0 { true } else { false } } == 3)
         // After three timeouts in a row the process is killed.
         #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
+    }
+
+    @Test func `of many queries without an answer of the disk tier, each is answered`() throws {
+        for id in 1...200 { try world.query(client, id: id, "\(id)") }
+        let replies = world.after(5000).lastReplies(to: client)
+        #expect(replies.count { if case .queried = $0 { true } else { false } } == 200)
     }
 
     @Test func `a raster that is read while it is being decoded exists once`() throws {

@@ -390,6 +390,22 @@ struct PatienceTests {
         #expect(world.getImage(client, id: 4, "a")?.stale == true && held() == 1)
     }
 
+    @Test func `a request that joins a download that waits does not, if it would not itself`() throws {
+        get(1...1)
+        try refuse(retryAfterMs: 10_000)
+        #expect(world.getError(client, id: 2, "1") { $0.retries = 0 } == .hostUnavailable)
+        #expect(held() == 1 && !isAnswered(1))
+    }
+
+    @Test func `a request that joins a refresh that waits is served the stale original`() throws {
+        world.cacheControl = "max-age=1, stale-while-revalidate=2, stale-if-error=1000"
+        world.get(client, id: 1, "a")
+        serveAll()
+        #expect(world.after(2000).getImage(client, id: 2, "a")?.stale == true)
+        try refuse(retryAfterMs: 10_000)
+        #expect(held() == 1 && world.after(2000).getImage(client, id: 3, "a")?.stale == true)
+    }
+
     @Test func `released downloads that are cancelled let the next ones go`() throws {
         get(1...9)
         while world.fetches.count > 0 { try refuse() }

@@ -202,6 +202,14 @@ struct FileTests {
         #expect(world.image(two, 1) != nil && world.files.isEmpty)
     }
 
+    @Test mutating func `a large read leaves room for another user's downloads`() {
+        world = Self.world { $0.memoryBytes = 10_000 }
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        world.getFile(one, id: 1, StrictWorld.identity(1, size: 8_000))
+        for id in 1...2 { world.get(two, id: id, "\(id)") }
+        #expect(world.reading.count == 1 && world.fetches.count == 2)
+    }
+
     /// Other originals need memory, too.
     @Test mutating func `reads together take less than half of the memory`() {
         (world, client) = Self.world { $0.memoryBytes = 10_000 }.connected()

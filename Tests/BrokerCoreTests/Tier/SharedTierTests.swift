@@ -52,6 +52,13 @@ struct SharedRequestTests {
         #expect(world.getImage(client, id: 2, "a")?.source == .memory)
     }
 
+    @Test func `a reload does not join a download whose body the tier had`() throws {
+        // The bytes wait to be identified.
+        world.findShared(try #require(world.sharedLookup), content: nil)
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        #expect(world.fetches.count == 1)
+    }
+
     @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
         try answer(.leased)
         #expect(world.leases.count == 1)

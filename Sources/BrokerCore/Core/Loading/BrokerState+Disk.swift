@@ -147,11 +147,18 @@ extension BrokerState {
         return true
     }
 
+    /// Ends a lookup that the cache process has not answered in time, or that waits for such a process. One that waits
+    /// for memory goes on waiting.
     mutating func lookupTimePassed(_ job: JobID) {
+        guard let waiting = disk[job] else { return }
+        let since = waiting.startedAt ?? (supervision[.cache].available == nil ? nil : now.instant)
+        if let due = since?.adding(milliseconds: limits.lookupDeadlineMs), due > now.instant {
+            return deadlines.add(.lookup(job), at: due)
+        }
         guard let lookup = endLookup(job) else { return }
         log(.warning, .disk, [], "the disk tier did not answer within \(limits.lookupDeadlineMs) ms")
         goOn(lookup)
-        missedDiskAnswer()
+        if lookup.worker != nil { missedDiskAnswer() }
     }
 
     /// Takes a lookup out, and from its worker.
@@ -280,8 +287,8 @@ extension BrokerState {
     /// Asks the disk tier. `assignJobs` starts the request, once the process is ready.
     mutating func ask(_ request: DiskRequest) {
         let job = jobIDs.next()
+        if let refused = disk.enqueue(request, as: job) { return answer(refused) }
         schedule(.diskRequest(job), in: disk.patienceMs(for: request))
-        if let refused = disk.enqueue(request, as: job) { answer(refused) }
     }
 
     mutating func startDiskRequests() {

@@ -31,6 +31,10 @@ extension BrokerState {
                 let heard = max(lastActivity, now.instant)
                 deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
             }
+            if let (until, origin) = downloads.hold(of: job, at: now.instant) {
+                let wait = until.milliseconds(after: now.instant)
+                failImpatient(job, hostUnavailable(origin, milliseconds: wait), only: jobWaiter)
+            }
             return
         }
         var body: BufferID?
@@ -89,10 +93,10 @@ extension BrokerState {
 
     /// Ends the requests of a download that waits for its origin whose time does not last beyond that: with the stale
     /// original, if that may be served, else with the error. Those that may be served the stale original do not wait
-    /// either.
-    private mutating func failImpatient(_ job: JobID, _ error: WireError) {
-        guard let download = downloads[job], let end = downloads.holdEnd(of: job, at: now.instant) else { return }
-        for waiter in download.waiters
+    /// either. With `joined` only that one, which has joined it now.
+    private mutating func failImpatient(_ job: JobID, _ error: WireError, only joined: JobWaiter? = nil) {
+        guard let download = downloads[job], let end = downloads.hold(of: job, at: now.instant)?.until else { return }
+        for waiter in joined.map({ [$0] }) ?? download.waiters
         where waiter.deadline <= end || !waiter.isPatient
             || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
         {

@@ -618,8 +618,8 @@ extension BrokerState {
 
     /// A download's silence is measured from the last byte, or from its start.
     mutating func silenceTimePassed(_ id: WaiterID) {
-        guard let late = requests[id], case .downloading(let job) = late.stage,
-            let lastActivity = downloads[job]?.transfer?.lastActivity
+        guard let late = requests[id], case .downloading(let job) = late.stage, let download = downloads[job],
+            let lastActivity = download.transfer?.lastActivity
         else { return }
         let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
         if deadline > now.instant { return deadlines.add(.silence(id), at: deadline) }
@@ -627,6 +627,6 @@ extension BrokerState {
         let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
         downloads.blameSilence(of: job, error, at: now.instant)
         leaveJob(late)
-        failOrServeStale(id, error)
+        failOrServeStale(id, error, revalidating: download.revalidating)
     }
 }
