@@ -285,7 +285,10 @@ public final class ImageBroker {
                 if awaited == nil || id == awaited { throw error }
                 stash.append(.failure(error))
             case .ownHello: startKeeping()
-            case .segmentEnded: break
+            case .segmentEnded(let number):
+                unsafe kept?.removeImages(inSegment: number)
+                // If the broker is gone, the end of the connection follows.
+                try? returnLeases()
             case nil:
                 if try waitUntilReadable() { try session.fill() } else { try requestSignOfLife() }
             }

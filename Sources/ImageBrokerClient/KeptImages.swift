@@ -130,6 +130,12 @@ struct KeptImages {
         return count > 0
     }
 
+    /// Removes the images in a segment that has ended, so that the broker can use its memory for others. Their leases
+    /// are released with the next message.
+    mutating func removeImages(inSegment number: Int) {
+        for index in entries.indices.reversed() where images[index].image.reply.segment == number { remove(at: index) }
+    }
+
     /// Removes the first entry that was not used since the hand last passed, of all or of those that take a descriptor.
     private mutating func evictOne(thatTakesDescriptor: Bool = false) {
         while true {

@@ -15,8 +15,8 @@ final class Session {
         case unusableImage(id: Int, isFinal: Bool, ClientError)
         /// The broker has answered a `hello` of the session; `page` is nil if no validity page came.
         case ownHello
-        /// No further image will be in a segment.
-        case segmentEnded
+        /// No further image will be in the segment with this number.
+        case segmentEnded(Int)
     }
 
     private struct Held {
@@ -243,7 +243,7 @@ final class Session {
         case .event(let id, let event): return .incoming(.event(id: id, event))
         case .segmentEnded(let number):
             segments.end(number)
-            return .segmentEnded
+            return .segmentEnded(number)
         default: return .incoming(.reply(reply))
         }
     }

@@ -222,7 +222,7 @@ struct EngineState {
             guard let request = pending[id] else { throw Self.strayReply(id) }
             if isFinal { end(request, id, error) }
         case .ownHello: startKeeping()
-        case .segmentEnded: break
+        case .segmentEnded(let number): kept.withLock { $0?.removeImages(inSegment: number) }
         case .incoming(let incoming):
             guard let id = incoming.id else {
                 // A broker that ends, or cannot hand the connection over, closes it next.

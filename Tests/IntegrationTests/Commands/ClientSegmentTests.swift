@@ -229,6 +229,26 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
         try segment.awaitReaders(0)
     }
 
+    @Test func `a segment that has ended is dropped although an image in it was kept`() throws {
+        let (broker, segment) = (try PlayedBroker(), try TestSegment())
+        let own = try own(3)
+        // The segment of request 1 ends before the reply to request 2.
+        broker.serve(page: try page()) { [self] id in
+            if id == 1 {
+                return (reply(buffer: 7, offset: 0, segmentBytes: 16_384, slot: 1), segment.takeDescriptor())
+            }
+            try? broker.send(.segmentEnded(3))
+            return (reply(buffer: 8, segment: nil, offset: 0), [own])
+        }
+        let client = try ImageBroker(path: broker.path, keeping: .init())
+        for path in ["kept", "other"] { _ = try client.get(Self.url + path) }
+        try eventually("the segment is forgotten") {
+            broker.messages.withLock { $0 == [.release(buffers: [7]), .forgetSegments([3])] }
+        }
+        try segment.awaitReaders(0)
+        withExtendedLifetime(client) {}
+    }
+
     /// A lease ends with its connection, and the broker may change the bytes then.
     @Test func `a connection stays open as long as one of its images`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
@@ -319,6 +339,27 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
         #expect(try broker.receive() == .release(buffers: [7]))
         try segment.awaitReaders(1)
         try broker.send(.segmentEnded(3))
+        #expect(try broker.receive() == .forgetSegments([3]))
+        try segment.awaitReaders(0)
+        withExtendedLifetime(client) {}
+    }
+
+    @Test func `an idle client for tasks that keeps images forgets segments, too`() throws {
+        let (broker, segment) = (try PlayedBroker(), try TestSegment())
+        let client = AsyncImageBroker(path: broker.path)
+        Task.detached { _ = try await client.image(at: Self.url) }
+        guard case .hello(let hello, _, true, segments: true) = try broker.receive() else {
+            throw TestFailure("no hello")
+        }
+        var greeting = HelloReply(server: "played/1", formats: [], limits: [:])
+        greeting.slots = Self.slots
+        try broker.send(.hello(id: hello, greeting), [try page()])
+        let id = try #require(broker.receive().id)
+        let image = reply(buffer: 7, offset: 0, segmentBytes: segment.size, slot: 1)
+        try broker.send(.image(id: id, image), segment.takeDescriptor())
+        try segment.awaitReaders(1)
+        try broker.send(.segmentEnded(3))
+        #expect(try broker.receive() == .release(buffers: [7]))
         #expect(try broker.receive() == .forgetSegments([3]))
         try segment.awaitReaders(0)
         withExtendedLifetime(client) {}

@@ -16,6 +16,7 @@ import pytest
 
 import imgbroker
 from imgbroker import _segment
+from conformance import cases
 from fixtures import Scripted
 from scripted import GET, ScriptedBroker, end_segment, send_in_segment, send_segment
 from support import Broker, Origin, Picture, eventually, open_descriptors, run_script
@@ -385,6 +386,18 @@ def test_segment_that_ends_without_leases_is_forgotten(scripted: Scripted) -> No
         # It wakes for nothing more.
         session = client._engine._session
         assert session is not None and not session.holds_leases and not session.is_flush_due
+
+
+def test_segment_that_ends_is_not_kept(scripted: Scripted) -> None:
+    hello, page, slot, *_ = next(cases("validity"))[1]["connections"][0]
+    broker = scripted([
+        hello, page, slot, GET, send_segment(3, 3, buffer=7, slot=3, generation=5),
+        GET, send_segment(4, 4, buffer=8, slot=3, generation=5), end_segment(3)])
+    with imgbroker.Client(broker.path, keep_images=8) as client:
+        assert [client.get(url).buffer[0] for url in (_URL, "http://origin/b.png")] == [3, 4]
+        # Without a further message of this thread.
+        eventually(lambda: _sent(broker) == [[7], [3]])
+        assert client.kept_image(_URL) is None and client.kept_image("http://origin/b.png") is not None
 
 
 @pytest.mark.parametrize("number", [None, 0, "3", 1 << 53])

@@ -127,6 +127,12 @@ class KeptImages:
             self._remove(key)
         return count > 0
 
+    def remove_segment(self, number: int) -> None:
+        """Removes the images in a segment."""
+        for key, entry in list(self.entries.items()):
+            if entry.reply.segment == number:
+                self._remove(key)
+
     def clear(self) -> None:
         """Removes all images, whose leases are then released."""
         self.entries.clear()
