@@ -9,7 +9,7 @@ import queue
 import socket
 import time
 from types import SimpleNamespace
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import pytest
 
@@ -17,6 +17,7 @@ import imgbroker
 from imgbroker import _session
 from imgbroker._engine import Engine
 from imgbroker._kept import KeptImages
+from imgbroker._wire import encode_frame
 from conformance import cases
 from fixtures import Scripted
 from scripted import GET, refuse_together, send_image, send_segment
@@ -71,6 +72,74 @@ def test_connection_that_cannot_send_is_lost(scripted: Scripted) -> None:
         session.socket = _Full(session.socket, errno.EACCES, 1)
         assert client.submit(b"a").result(20).width == 4
         assert client._engine._session is not session
+
+
+# Cancellations
+
+
+def _assert_cancelled(future: Any, seconds: float) -> None:
+    with pytest.raises(imgbroker.OutcomeError) as info:
+        future.result(seconds)
+    assert info.value.code is imgbroker.ErrorCode.CANCELLED
+
+
+def test_iterator_that_ends_while_a_request_is_sent(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the collector runs at this place and finds the iterator."""
+    broker = scripted([
+        GET, _IMAGE, GET, GET, {"read": "cancel"}, send_image(4, id="$previous", buffer=8),
+        {"send": {"type": "error", "id": "$request", "code": "cancelled", "message": "M."}},
+        {"send": {"type": "ok", "id": "$id"}}, GET, send_image(5, buffer=9)])
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        iterator: Any = client.get_many([_URL, "http://origin/b"])
+        # Held, so that nothing else is sent.
+        first = next(iterator).get()
+
+        def encode(fields: Mapping[str, Any]) -> bytes:
+            monkeypatch.setattr(_session, "encode_frame", encode_frame)
+            iterator.close()
+            return encode_frame(fields)
+
+        monkeypatch.setattr(_session, "encode_frame", encode)
+        assert [client.get(_URL).buffer[0] for _ in range(2)] == [4, 5] and first.buffer[0] == 3
+    requests = [frame for frame in broker.received[0] if "id" in frame]
+    assert [frame["type"] for frame in requests] == ["hello", "get", "get", "get", "cancel", "get"]
+    assert len({frame["id"] for frame in requests}) == len(requests)
+
+
+def test_cancelled_requests_are_not_sent_over_the_next_connection(scripted: Scripted) -> None:
+    shutting_down = {"send": {"type": "error", "id": "$id", "code": "shutting-down", "message": "M."}}
+    broker = scripted([GET, shutting_down, GET, {"read": "cancel"}, {"close": True}], [GET, _IMAGE])
+    with imgbroker.Client(broker.path) as client:
+        engine: Any = client._engine
+        refused = client.submit(_URL)
+        eventually(lambda: engine._session is not None and engine._session.deferred)
+        client.cancel(refused)
+        _assert_cancelled(refused, 0)
+        pending = client.submit(_URL)
+        client.cancel(pending)
+        _assert_cancelled(pending, 20)
+        assert client.get(_URL).width == 4
+    assert [frame["type"] for frame in broker.received[1] if "id" in frame] == ["hello", "get"]
+
+
+@pytest.mark.parametrize("code", ["quota-exceeded", "overloaded", "shutting-down"])
+def test_refusal_after_a_cancellation(scripted: Scripted, code: str) -> None:
+    """The request is not sent again, and takes no room of kept images."""
+    refuse = [
+        {"read": "cancel"}, {"send": {"type": "error", "id": "$request", "code": code, "message": "M."}},
+        {"send": {"type": "ok", "id": "$id"}}]
+    broker = scripted([
+        *next(cases("validity"))[1]["connections"][0], GET, GET, *refuse, *refuse, GET, send_image(4, buffer=8)])
+    with imgbroker.Client(broker.path, keep_images=8) as client:
+        image = client.get(_URL)
+        futures: List[Any] = [client.submit(f"http://origin/{name}") for name in ("b", "c")]
+        assert futures[0].cancel()
+        client.cancel(futures[1])
+        _assert_cancelled(futures[1], 20)
+        assert client.get("http://origin/d").buffer[0] == 4
+        assert client.kept_image(_URL) is image and futures[0].cancelled()
+    requests = [frame["type"] for frame in broker.received[0] if "id" in frame]
+    assert requests == ["hello", "get", "get", "get", "cancel", "cancel", "get"]
 
 
 # Leaving

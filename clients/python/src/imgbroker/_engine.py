@@ -8,18 +8,18 @@ import select
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Tuple
 
 from . import _options
 from ._errors import (
-    ClientError, ClosedError, ConnectionLostError, ErrorCode, ImageBrokerError, NoBrokerError, NotAnsweringError,
-    RefusedError, forget_frames,
+    ClientError, ClosedError, ConnectionLostError, ImageBrokerError, NoBrokerError, NotAnsweringError, forget_frames,
 )
 from ._image import Image
 from ._kept import KeptImages
 from ._memory import Lease
 from ._segment import before_fork, copy_in_child, wait_for_child
-from ._session import Effect, Form, Request, Session
+from ._session import Effect, Form, Request, Session, cancellation
 from ._wire import VERSION, ImageReply
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Engine:
         #: The session of the receiving thread, also while it connects.
         self._owned: Optional[Session] = None
         self._queue: List[Request] = []
+        #: Requests that are to be cancelled by the receiving thread.
+        self._cancelled: Deque[Request] = deque()
         self._thread: Optional[threading.Thread] = None
         self._wake_read = self._wake_write = -1
         self._is_closed = False
@@ -112,16 +114,25 @@ class Engine:
 
     def cancel(self, request: Request) -> None:
         """Sends `cancel` for a request; it ends with the code `cancelled`."""
+        request.is_cancelled = True
+        lock: Any = self._lock
+        if lock._is_owned():
+            # The collector, or a signal handler, calls this while the same thread is sending or receiving.
+            self._cancelled.append(request)
+            self._wake()
+            return
         with self._lock:
             session = self._session
             if request in self._queue:
                 self._queue.remove(request)
+            elif session is not None and request in session.deferred:
+                session.deferred.remove(request)
             elif session is not None and request.id is not None and session.pending.get(request.id) is request:
                 self._send(session, Request({"type": "cancel", "request": request.id}, is_repeatable=False))
                 return
             else:
                 return
-        request.finish(RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled."))
+        request.finish(cancellation())
 
     def map_again(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
         """Returns another image of an earlier reply, which is not shared; None if its connection was lost."""
@@ -183,10 +194,12 @@ class Engine:
                 pass
 
     def _close_wake(self) -> None:
-        for descriptor in (self._wake_read, self._wake_write):
+        descriptors = self._wake_read, self._wake_write
+        # First, because the collector may end an iterator in between, which calls `_wake`.
+        self._wake_read = self._wake_write = -1
+        for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
-        self._wake_read = self._wake_write = -1
 
     # The receiving thread
 
@@ -243,6 +256,7 @@ class Engine:
             session.take_report = self.kept.take_report
             session.keep = self.kept.keep
             session.make_room = self.kept.make_room
+            session.release_segment = self.kept.remove_segment
             session.wake = self._wake
         try:
             session.connect(self._patience)
@@ -271,6 +285,8 @@ class Engine:
         heard = time.monotonic()
         ping: Optional[Request] = None
         while not is_done():
+            while self._cancelled:
+                self.cancel(self._cancelled.popleft())
             timeout = self._patience
             if session.holds_leases:
                 timeout = _RELEASE_INTERVAL if timeout is None else min(timeout, _RELEASE_INTERVAL)
@@ -356,8 +372,7 @@ class Engine:
                         session.send(Request({"type": "cancel", "request": number}, is_repeatable=False))
                 session.close()
                 if isinstance(error, ConnectionLostError):
-                    self._queue = [
-                        request for request in requests if request.may_repeat and not request.future.done()]
+                    self._queue = [request for request in requests if request.may_repeat]
                     requests = [request for request in requests if request not in self._queue]
             ends = not self._queue
             if ends:

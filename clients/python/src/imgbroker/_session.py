@@ -18,7 +18,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from ._errors import (
-    ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError, forget_frames,
+    ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
+    RefusedError, forget_frames,
 )
 from ._image import Image
 from ._memory import IMAGE_SEALS, Lease, Mapping, Releases, Unmapped, ValidityPage, map_buffer, verify_sealed
@@ -84,6 +85,8 @@ class Request:
     #: What `encode_get` makes a frame of in place of `fields`, if they were encoded before.
     encoded: Optional[bytes] = None
     attempts = 0
+    #: Whether it was cancelled: it is then not sent again, and its error has the code `cancelled`.
+    is_cancelled = False
     id: Optional[int] = None
     #: The time at which it was sent, of `time.monotonic`.
     sent_at = 0.0
@@ -111,7 +114,7 @@ class Request:
     @property
     def may_repeat(self) -> bool:
         """Whether it is sent again if its connection is lost: once."""
-        return self.is_repeatable and self.attempts < 2
+        return self.is_repeatable and self.attempts < 2 and not self.is_cancelled
 
     def close(self) -> None:
         """Closes the request's descriptors."""
@@ -121,6 +124,8 @@ class Request:
 
     def finish(self, result: Any) -> None:
         """Ends the request with a result or an error."""
+        if self.is_cancelled and isinstance(result, ImageBrokerError):
+            result = cancellation()
         self.close()
         if self.on_end is not None and isinstance(result, ImageBrokerError):
             self.on_end(result)
@@ -134,6 +139,11 @@ class Request:
         except Exception:  # It was cancelled meanwhile.
             if not self.future.done():
                 raise
+
+
+def cancellation() -> RefusedError:
+    """Returns the error of a request that was cancelled."""
+    return RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled.")
 
 
 #: An effect of a received frame, performed without the lock.
@@ -223,6 +233,8 @@ class Session:
         self.make_room: Callable[[], bool] = lambda: False
         #: The newest request when it was last called.
         self._room_made_at = 0
+        #: Releases the kept images in a segment.
+        self.release_segment: Callable[[int], None] = lambda _: None
         #: Requests that the broker refused because it is shutting down, to be sent again over the next connection.
         self.deferred: List[Request] = []
         #: The effects of handled frames that are to be performed, also after an error of `dispatch`.
@@ -278,7 +290,7 @@ class Session:
             raise FeatureMissingError(
                 f"the broker at {self.path} does not have {', '.join(sorted(missing))} among its features")
         self._renew_page()
-        number = self._last_id + 1
+        number = self._last_id = self._last_id + 1
         if request.encoded is not None:
             frame = encode_get(number, request.encoded)
         else:
@@ -286,7 +298,6 @@ class Session:
             if request.descriptors:
                 fields["fds"] = len(request.descriptors)
             frame = encode_frame(fields)
-        self._last_id = number
         request.id = number
         request.attempts += 1
         request.sent_at = time.monotonic()
@@ -486,7 +497,10 @@ class Session:
             self._remove_pending(number)
             if error.code is ErrorCode.SHUTTING_DOWN and request.may_repeat:
                 self.deferred.append(request)
-            elif error.code in _FULL and request.fields["type"] == "get" and self._has_room_for(number):
+            elif (
+                error.code in _FULL and request.fields["type"] == "get" and not request.is_cancelled
+                and self._has_room_for(number)
+            ):
                 # Requested images take precedence over kept ones.
                 request.attempts -= 1
                 self.send(request)
@@ -660,9 +674,11 @@ class Session:
             return f"this process cannot map a segment of {size} bytes ({error})"
 
     def _end_segment(self, number: int) -> None:
-        """Notes that no further image will be in a segment."""
+        """Notes that no further image will be in a segment. Kept images in it are released, so that the broker can use its memory
+        for others."""
         mapped = self._segments.get(number)
         if mapped is not None:
+            self.release_segment(number)
             mapped.is_forgettable = True
             if not mapped.leases:
                 self._forgettable.append(number)
