@@ -140,6 +140,16 @@ static bool is_retryable(imgbroker_code code, int status) {
     }
 }
 
+// Removes the character at the end of a text in UTF-8 of which only a part had room, if the text, which had `length` bytes, was cut.
+static void end_at_character(char *text, size_t size, int length) {
+    if (length < 0 || (size_t)length < size) return;
+    size_t start = size - 2;
+    while (start > 0 && ((uint8_t)text[start] & 0xC0) == 0x80) start--;
+    uint8_t first = (uint8_t)text[start];
+    size_t needed = first < 0xC0 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    if (start + needed > size - 1) text[start] = '\0';
+}
+
 // Fills in an error unless it is NULL, and returns the code.
 __attribute__((format(printf, 3, 4))) static imgbroker_code fail(
     imgbroker_error *error, imgbroker_code code, const char *format, ...) {
@@ -147,8 +157,9 @@ __attribute__((format(printf, 3, 4))) static imgbroker_code fail(
     *error = (imgbroker_error){.code = code, .retryable = is_retryable(code, 0), .retry_after_ms = -1};
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+    int length = vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
+    end_at_character(error->message, sizeof error->message, length);
     return code;
 }
 
@@ -261,6 +272,8 @@ struct request {
     unsigned features;
     // `hello`, `cancel` and the sign of life, which have no reply for the caller.
     bool is_internal;
+    // Of the `cancel` of a subscription: the number of that; otherwise 0.
+    uint64_t subscription;
     // The message's JSON after `{"id":N,`.
     char *body;
     size_t length;
@@ -1008,6 +1021,12 @@ static void finish_with_error(imgbroker *connection, struct request *request, co
     finish(connection, request, &reply);
 }
 
+static void finish_cancelled(imgbroker *connection, struct request *request) {
+    imgbroker_error error;
+    fail(&error, IMGBROKER_ERROR_CANCELLED, "the request was cancelled");
+    finish_with_error(connection, request, &error);
+}
+
 static void finish_all(imgbroker *connection, struct list *list, const imgbroker_error *error) {
     while (list->first != NULL) {
         struct request *request = list->first;
@@ -1157,13 +1176,25 @@ static void release_all(struct buffer **bucket) {
     }
 }
 
+// Appends a `cancel` for each request that was sent and not answered, and for each subscription.
+static void append_cancellations(imgbroker *connection) {
+    for (const struct request *request = connection->pending.first; request != NULL; request = request->next) {
+        if (request->is_internal) continue;
+        char text[100];
+        int length = snprintf(text, sizeof text, "{\"id\":%llu,\"type\":\"cancel\",\"request\":%llu}",
+            (unsigned long long)++connection->last_number, (unsigned long long)request->number);
+        (void)append_frame(connection, "", text, (size_t)length);
+    }
+}
+
 // Ends the session, if there is one: forgets its buffers and segments, and closes its descriptors; the socket when no image in a
 // segment is left. The requests stay in their lists.
 static void close_session(imgbroker *connection) {
     drop_page(connection);
     if (connection->socket >= 0 && !is_forked(connection->shared)) {
-        // An image in a segment keeps the connection open, and with it all leases that are not released now.
+        // An image in a segment keeps the connection open, and with it all leases and requests that are not ended now.
         append_releases(connection);
+        append_cancellations(connection);
         flush(connection);
         // A child of this process may have the socket, which would then stay in the epoll instance.
         (void)epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->socket, NULL);
@@ -1198,9 +1229,9 @@ static void end_session(imgbroker *connection) {
     imgbroker_error failure = connection->failure;
     bool was_greeting = connection->state == GREETING;
     struct list sent = {NULL, NULL}, ended = {NULL, NULL}, repeated = {NULL, NULL};
+    close_session(connection);
     list_move(&sent, &connection->deferred);
     list_move(&sent, &connection->pending);
-    close_session(connection);
     bool is_lost = failure.code == IMGBROKER_ERROR_CONNECTION_LOST;
     while (sent.first != NULL) {
         struct request *request = sent.first;
@@ -2021,8 +2052,14 @@ static bool handle_done(imgbroker *connection, struct request *request, const js
         report(connection, request, &reply);
         return true;
     }
+    // Without an error of its own, a subscription ends with the reply to its `cancel`.
+    struct request *ended = request->subscription == 0 ? NULL : find_pending(connection, request->subscription);
     remove_pending(connection, request);
     finish(connection, request, &reply);
+    if (ended != NULL) {
+        remove_pending(connection, ended);
+        finish_cancelled(connection, ended);
+    }
     return true;
 }
 
@@ -2067,6 +2104,8 @@ static bool handle(imgbroker *connection, const json_t *fields) {
     if (strcmp(type, "segmentEnded") == 0) return handle_segment_end(connection, fields);
     if (!require_integer(connection, fields, "id", 0, MAXIMUM_INTEGER, &number)) return false;
     struct request *request = find_pending(connection, (uint64_t)number);
+    // Events may follow the end of a subscription.
+    if (request == NULL && strcmp(type, "event") == 0 && (uint64_t)number <= connection->last_number) return true;
     if (request == NULL) return violation(connection, "a reply to a request that is not pending");
     enum message message = request->message;
     if (is_error) return handle_error(connection, request, fields);
@@ -2548,7 +2587,9 @@ static imgbroker_code open_descriptor(const imgbroker_request *request, int *des
         code = IMGBROKER_ERROR_NO_MEMORY;
         *descriptor = sealed_copy(request->data, request->size);
     } else if (request->path != NULL) {
-        (void)snprintf(text, sizeof text, "%s cannot be opened", request->path);
+        // Of a long path, the end is cut.
+        int length = snprintf(text, sizeof text, "this process cannot open %s", request->path);
+        end_at_character(text, sizeof text, length);
         action = text;
         code = IMGBROKER_ERROR_FILE;
         // Without waiting for the writer of a pipe, which the broker refuses.
@@ -2960,10 +3001,6 @@ imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *e
 
 void imgbroker_close(imgbroker *connection) {
     if (connection == NULL) return;
-    // Images in segments may keep the connection to the broker open.
-    for (struct request *request = connection->pending.first; request != NULL; request = request->next) {
-        if (!request->is_internal) imgbroker_cancel(connection, request->number);
-    }
     while (connection->first_reply != NULL) {
         struct node *node = connection->first_reply;
         connection->first_reply = node->next;
@@ -3062,10 +3099,8 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
         struct request *request = lists[index]->first;
         while (request != NULL && request->number != number) request = request->next;
         if (request == NULL) continue;
-        imgbroker_error error;
-        fail(&error, IMGBROKER_ERROR_CANCELLED, "the request was cancelled");
         list_remove(lists[index], request);
-        finish_with_error(connection, request, &error);
+        finish_cancelled(connection, request);
         arm_timer(connection, now_ms());
         return;
     }
@@ -3074,7 +3109,8 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
     pending->is_cancelled = true;
     char text[80];
     (void)snprintf(text, sizeof text, "{\"type\":\"cancel\",\"request\":%llu}", (unsigned long long)number);
-    (void)send_internal(connection, MESSAGE_OTHER, strdup(text));
+    struct request *cancel = send_internal(connection, MESSAGE_OTHER, strdup(text));
+    if (cancel != NULL && pending->message == MESSAGE_SUBSCRIBE) cancel->subscription = number;
 }
 
 void imgbroker_update(imgbroker *connection, uint64_t number, imgbroker_priority priority, bool detach) {

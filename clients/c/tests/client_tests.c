@@ -72,6 +72,13 @@ static imgbroker *open_connection(const char *socket) {
     return broker;
 }
 
+static bool is_utf8(const char *text) {
+    json_t *string = json_string(text);
+    bool is_valid = string != NULL;
+    json_decref(string);
+    return is_valid;
+}
+
 static int count_entries(const char *folder) {
     DIR *directory = opendir(folder);
     CHECK(directory != NULL);
@@ -226,6 +233,15 @@ static void test_arguments(imgbroker *broker) {
     EXPECT(imgbroker_get(broker, "http://a/\xff", NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     EXPECT(imgbroker_get_path(broker, "/does/not/exist.png", NULL, &image, &error), IMGBROKER_ERROR_FILE);
     CHECK(strstr(error.message, "/does/not/exist.png") != NULL);
+    // The end of a long path is cut, before a character. Of the one path or the other, the room ends within a character.
+    char long_path[243] = "/a";
+    for (size_t index = 2; index < 242; index += 2) memcpy(long_path + index, "\xd0\xb6", 3);
+    for (int index = 0; index < 2; index++) {
+        const char *path = long_path + 1 - index;
+        EXPECT(imgbroker_get_path(broker, path, NULL, &image, &error), IMGBROKER_ERROR_FILE);
+        CHECK(is_utf8(error.message) && strstr(error.message, "cannot open ") != NULL);
+        CHECK(strstr(error.message, "\xd0\xb6 (") != NULL);
+    }
     char pipe_path[200];
     snprintf(pipe_path, sizeof pipe_path, "%s.pipe", arguments[0]);
     CHECK(mkfifo(pipe_path, 0600) == 0);
@@ -696,6 +712,15 @@ static void test_subscription(imgbroker *broker) {
     reply = next(broker);
     CHECK(reply.request == number && reply.type == IMGBROKER_REPLY_EVENT && strstr(reply.json, arguments[1]) != NULL);
     imgbroker_reply_clear(&reply);
+    imgbroker_cancel(broker, number);
+    do {
+        reply = next(broker);
+        CHECK(reply.request == number && (reply.final || reply.type == IMGBROKER_REPLY_EVENT));
+        imgbroker_reply_clear(&reply);
+    } while (!reply.final);
+    CHECK(reply.type == IMGBROKER_REPLY_ERROR && reply.error.code == IMGBROKER_ERROR_CANCELLED);
+    imgbroker_image_release(LOAD(broker, arguments[1], NULL));
+    CHECK(!imgbroker_next(broker, &reply));
 }
 
 // A lease of one session is not released in the next one, where the same number is another buffer.
@@ -784,6 +809,28 @@ static void test_closing(imgbroker *broker) {
     ask("closed");
     CHECK(image->pixels[0] == 7);
     imgbroker_image_release(image);
+}
+
+// A session that is given up cancels its requests, although an image keeps the connection open.
+static void test_given_up(imgbroker *broker) {
+    imgbroker_image *image = LOAD(broker, "http://a/b", NULL);
+    const char *urls[] = {"http://a/c", "http://a/d"};
+    for (int index = 0; index < 2; index++) CHECK(imgbroker_send(broker, &(imgbroker_request){.url = urls[index]}, &error));
+    for (int index = 0; index < 2; index++) {
+        imgbroker_reply reply = next(broker);
+        CHECK(reply.final && reply.error.code == IMGBROKER_ERROR_PROTOCOL_VIOLATION);
+        imgbroker_reply_clear(&reply);
+    }
+    ask("lost");
+    CHECK(image->pixels[0] == 7);
+    imgbroker_image_release(image);
+}
+
+// A message of the broker without room for all of it ends with a whole character.
+static void test_long_message(imgbroker *broker) {
+    imgbroker_image *image;
+    EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_INTERNAL);
+    CHECK(is_utf8(error.message) && strlen(error.message) == sizeof error.message - 2);
 }
 
 // The descriptor of a segment does not arrive.
@@ -1053,8 +1100,10 @@ int main(int count, char **words) {
         {"detach", test_detach, {0}, false}, {"detached", test_detached, {0}, false}, {"files", test_files, {0}, true},
         {"fork", test_fork, {0}, false}, {"full-table", test_full_table, {0}, false},
         {"garbage", test_garbage, {.keep_images = 4, .reconnect_ms = 20000}, true},
+        {"given-up", test_given_up, {0}, false},
         {"kept", test_kept, {.keep_images = 4}, false}, {"kept-in-segment", test_kept_in_segment, {0}, false},
         {"kept-metadata", test_kept_metadata, {.keep_bytes = 100}, false}, {"leaks", test_leaks, {0}, true},
+        {"long-message", test_long_message, {0}, false},
         {"lost-segment", test_lost_segment, {.keep_images = -1}, true}, {"memory", test_memory, {0}, true},
         {"no-broker", test_no_broker, {0}, true}, {"outliving", test_outliving, {0}, true},
         {"pipelined", test_pipelined, {.keep_images = -1}, true},

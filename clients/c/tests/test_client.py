@@ -250,6 +250,33 @@ def test_closing_releases_kept_images(scripted: Scripted) -> None:
     run("closing", broker.path, closed=lambda: eventually(lambda: sorted(broker.released) == [8, 9, 10]))
 
 
+def test_session_that_is_given_up_cancels_its_requests(scripted: Scripted) -> None:
+    # No request has this number.
+    broker = scripted([GET, _FIRST, GET, GET, {"send": {"type": "ok", "id": 99}}])
+
+    def are_cancelled() -> None:
+        gets = [frame["id"] for frame in broker.received[0] if frame["type"] == "get"]
+        eventually(
+            lambda: [frame["request"] for frame in broker.received[0] if frame["type"] == "cancel"] == gets[1:])
+
+    run("given-up", broker.path, lost=are_cancelled)
+
+
+def test_event_after_subscription(scripted: Scripted) -> None:
+    """An event may come after the reply to the subscription's `cancel`."""
+    done, event = {"type": "ok", "id": "$id"}, {"type": "event", "url": "http://a/b"}
+    # The message before the `get` is the subscription, and `cancel` names it.
+    broker = scripted([
+        {"read": "subscribe"}, {"send": done}, GET, _DESCRIPTION, {"send": {**event, "id": "$previous"}},
+        {"read": "cancel"}, {"send": done}, {"send": {**event, "id": "$request"}}, GET, _DESCRIPTION])
+    run("subscription", broker.path, "http://a/b")
+
+
+def test_long_message(scripted: Scripted) -> None:
+    broker = scripted([GET, {"send": {"type": "error", "id": "$id", "code": "internal", "message": "ж" * 200}}])
+    run("long-message", broker.path)
+
+
 def test_lost_segment(scripted: Scripted) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1}
     broker = scripted([
