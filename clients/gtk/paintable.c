@@ -81,6 +81,7 @@ G_DEFINE_FINAL_TYPE_WITH_CODE(ImgbrokerPaintable, imgbroker_paintable, G_TYPE_OB
 
 static void load(ImgbrokerPaintable *self, gboolean is_retry);
 static void schedule_frame(ImgbrokerPaintable *self);
+static void start_animation(ImgbrokerPaintable *self, guint64 frame_count);
 
 // Each function that GLib or another file calls is between these two. Handlers of notifications run at the end, when everything is
 // consistent: they may set another source, or release the last reference.
@@ -267,7 +268,12 @@ static gboolean frame_is_due(gpointer data) {
     ImgbrokerPaintable *self = data;
     begin(self);
     self->timer = 0;
-    show_next_frame(self);
+    if (self->part.image == NULL) {
+        // The first part could not be requested before.
+        start_animation(self, self->frame_count);
+    } else {
+        show_next_frame(self);
+    }
     end(self);
     return G_SOURCE_REMOVE;
 }
@@ -296,7 +302,7 @@ static void take_frames(ImgbrokerPaintable *self, imgbroker_reply *reply) {
     if (image == NULL || image->frame_count == 0 || image->pixels == NULL || format_of(image) == GDK_MEMORY_N_FORMATS) {
         // A damaged animation stays at the frame before.
         if (image != NULL) imgbroker_image_release(image);
-        if (is_waiting && is_without_broker(&reply->error)) set_timer(self, FIRST_DELAY);
+        if ((is_waiting || self->part.image == NULL) && is_without_broker(&reply->error)) set_timer(self, FIRST_DELAY);
         return;
     }
     // The header may state more frames than there are.
@@ -849,6 +855,8 @@ static void set_property(GObject *object, guint property, const GValue *value, G
 static void get_property(GObject *object, guint property, GValue *value, GParamSpec *specification) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(object);
     gboolean has_error = self->error.code != IMGBROKER_OK;
+    // A path in it need not be UTF-8.
+    char *message = has_error ? g_utf8_make_valid(self->error.message, -1) : NULL;
     switch (property) {
         case PROP_URI:
         case PROP_CROP:
@@ -865,17 +873,17 @@ static void get_property(GObject *object, guint property, GValue *value, GParamS
         case PROP_PROGRESS: g_value_set_double(value, self->progress); break;
         case PROP_ERROR:
             if (has_error) {
-                g_value_take_boxed(
-                    value, g_error_new_literal(IMGBROKER_GTK_ERROR, (gint)self->error.code, self->error.message));
+                g_value_take_boxed(value, g_error_new_literal(IMGBROKER_GTK_ERROR, (gint)self->error.code, message));
             }
             break;
         case PROP_ERROR_CODE: g_value_set_string(value, has_error ? imgbroker_code_name(self->error.code) : NULL); break;
-        case PROP_ERROR_MESSAGE: g_value_set_string(value, has_error ? self->error.message : NULL); break;
+        case PROP_ERROR_MESSAGE: g_value_set_string(value, message); break;
         case PROP_TEXTURE: g_value_set_object(value, self->texture); break;
         case PROP_WIDTH: g_value_set_uint(value, (guint)self->box.width); break;
         case PROP_HEIGHT: g_value_set_uint(value, (guint)self->box.height); break;
         default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, property, specification);
     }
+    g_free(message);
 }
 
 static void dispose(GObject *object) {

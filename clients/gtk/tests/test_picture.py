@@ -64,6 +64,10 @@ def test_errors_and_retry(viewer: Viewer, origin: Origin) -> None:
         viewer.do(f"viewer.picture.set_uri('{source}')")
         eventually(lambda: viewer.get("viewer.picture.props.error_code"))
         assert viewer.state() == "failed"
+    # A name that is not UTF-8.
+    viewer.do("viewer.picture.set_uri('file:///missing-%FF')")
+    eventually(lambda: "/missing-\ufffd" in (viewer.get("viewer.picture.props.error_message") or ""))
+    assert "/missing-\ufffd" in viewer.get("viewer.picture.props.error.message")
     viewer.do("viewer.picture.props.crop = '1,2,3'; viewer.picture.set_uri('/tmp')")
     eventually(lambda: viewer.get("viewer.picture.props.error_message") == "crop is not X,Y,WIDTH,HEIGHT")
 
@@ -212,6 +216,19 @@ def test_long_animation(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) 
     broker.stop("kill")
     broker.start()
     numbers(viewer.screen, 12, 60)
+
+
+def test_animation_that_begins_without_broker(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) -> None:
+    """An animation of which the first part fails for want of a broker begins when there is one."""
+    path = animation(tmp_path, 5, 100, 100, 150)
+    viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{path}', playing=False)")
+    viewer.wait("ready")
+    broker.stop()
+    # An image that is requested at the same time fails at the same time, and tells of it.
+    viewer.do(f"viewer.picture.props.playing = True; other = ImgbrokerGtk.Paintable.new('{path}', 50, 50)")
+    eventually(lambda: viewer.get("other.props.error_code") == "no-broker")
+    broker.start()
+    numbers(viewer.screen, 5)
 
 
 def test_broker_that_comes_late(screen: Screen, tmp_path: pathlib.Path, origin: Origin) -> None:

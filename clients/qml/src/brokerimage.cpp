@@ -404,7 +404,8 @@ void BrokerImage::fail(const imgbroker_error &error) {
 
 /// Requests the image, or the part of its animation, again after a delay that grows; if the item is not shown, when it is.
 void BrokerImage::retryLater(bool isPart) {
-    m_retriesPart = isPart;
+    // The image comes first: its animation begins again with it.
+    m_retriesPart = isPart && !(m_retryTimer.isActive() && !m_retriesPart);
     if (!isShown()) {
         m_isScheduled = true;
         return;

@@ -458,6 +458,23 @@ def test_parts(screen: Screen, broker: Broker, origin: Origin) -> None:
     assert program.status("RssShmem") < 64 << 10
 
 
+def test_new_size_without_broker(screen: Screen, tmp_path: pathlib.Path, origin: Origin) -> None:
+    """A new size is requested when there is a broker again, although a part of the animation has failed after it."""
+    url = origin.add("/sizes", animation(960, 720, 1000))
+    with Broker(tmp_path) as broker:
+        program = screen.show(broker, f'BrokerImage {{ id: image; sourceSize: Qt.size(800, 600); source: "{url}" }}')
+        # The parts have four frames. The second one is there, and the third one is requested with its first frame.
+        eventually(lambda: program.eval("image.currentFrame") in (1, 2) and broker.stats()["running"] == 0)
+        broker.stop("kill")
+        program.eval("image.sourceSize = Qt.size(960, 720)")
+        eventually(lambda: program.eval("image.currentFrame") >= 4)
+        # The frames of an animation that plays would have the new size, too.
+        program.eval("image.playing = false")
+        eventually(lambda: program.eval("image.errorCode") == "no-broker")
+        broker.start()
+        eventually(lambda: program.eval("image.implicitWidth") == 960)
+
+
 # Sources and options
 
 def test_sources(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
