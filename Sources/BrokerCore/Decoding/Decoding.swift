@@ -66,8 +66,8 @@ package struct Decoding {
 
     // MARK: Charges
 
-    /// The one that the death of a worker with `jobs` is charged to: of several, that of the oldest; without a decoding,
-    /// that of the last one.
+    /// The one that the death of a worker with `jobs` is charged to: of several, that of the oldest; of none, that of
+    /// its last image.
     func responsible(for jobs: some Collection<JobID>, on worker: WorkerID) -> Responsible? {
         jobs.sorted().lazy.compactMap { responsible(for: $0) }.first
             ?? (jobs.count < 2 ? lastResponsible[worker] : nil)
