@@ -204,10 +204,9 @@ package struct Decoding {
 
     /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
     mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Decode? {
-        let gone = decodes.change(job) { $0.waiters.remove(waiter) }
+        decodes.change(job) { $0.waiters.remove(waiter) }
         guard let decode = decodes[job] else { return nil }
         if let priority = decode.waiters.priority {
-            changeQueue(of: decode.family) { $0.leave(job, gone ?? nil, decode.waiters) }
             setPriority(of: job, priority)
             return nil
         }

@@ -100,8 +100,7 @@ package struct DiskTier {
 
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
-        let gone = lookups.change(job) { $0.waiters.remove(waiter) }
-        lookupQueue.leave(job, gone ?? nil, lookups[job]?.waiters ?? [])
+        lookups.change(job) { $0.waiters.remove(waiter) }
         updatePriority(of: job)
         return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }

@@ -501,11 +501,9 @@ package struct Downloads {
 
     /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.
     mutating func leave(_ job: JobID, _ waiter: WaiterID, at now: Instant) -> [Outcome] {
-        let gone = downloads.change(job) { $0.waiters.remove(waiter) }
+        downloads.change(job) { $0.waiters.remove(waiter) }
         guard let download = self[job] else { return [] }
         if let priority = download.waiters.priority {
-            queue.leave(job, gone ?? nil, download.waiters)
-            suspects.leave(job, gone ?? nil, download.waiters)
             setPriority(of: job, priority)
             return []
         }

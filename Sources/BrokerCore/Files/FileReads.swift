@@ -172,9 +172,8 @@ package struct FileReads {
 
     /// Takes a waiter out; returns whether the read has none any more, and is to be ended.
     mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Bool {
-        let gone = reads.change(job) { $0.waiters.remove(waiter) }
-        guard let waiters = reads[job]?.waiters, let priority = waiters.priority else { return reads[job] != nil }
-        queue.leave(job, gone ?? nil, waiters)
+        reads.change(job) { $0.waiters.remove(waiter) }
+        guard let priority = reads[job]?.waiters.priority else { return reads[job] != nil }
         queue.change(job, to: priority)
         return false
     }

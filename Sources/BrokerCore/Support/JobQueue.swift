@@ -130,26 +130,18 @@ struct JobQueue {
         }
     }
 
-    /// Notes that another client waits for a job too. The job becomes that one's if its user has fewer jobs waiting, so
-    /// that a request does not wait for another user's turns; but only until that user may not run it.
+    /// Notes that another client waits for a job too. The job becomes that one's if its user may run it, and the other
+    /// may not or has more jobs waiting, so that a request does not wait for another user's turns. It returns when the
+    /// new user may not run it.
     mutating func join(_ job: JobID, _ owner: JobOwner) {
         let user = owner.user
         guard let entry = entries[job], user != entry.owner.user, !resting.contains(user), running.permits(user),
             entry.group.flatMap({ groups[$0] })?.running.permits(user) ?? true,
-            users[user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
+            resting.contains(entry.owner.user)
+                || users[user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
         else { return }
-        give(job, to: owner, from: entry.owner)
-    }
-
-    /// Notes that a client waits for a job no more: a job that is its user's becomes that of the first of `waiters`.
-    mutating func leave(_ job: JobID, _ gone: JobWaiter?, _ waiters: JobWaiters) {
-        guard let gone, let entry = entries[job], let owner = waiters.first?.owner else { return }
-        let left = gone.owner.user
-        if left == entry.owner.user, left != owner.user {
-            give(job, to: owner)
-        } else if left == entry.lender?.user {
-            give(job, to: entry.owner)
-        }
+        let lender = entry.lender ?? entry.owner
+        give(job, to: owner, from: lender.user == user ? nil : lender)
     }
 
     /// Makes a waiting job another owner's, unless it was started before.
@@ -207,7 +199,11 @@ struct JobQueue {
     mutating func pop(of isPermitted: (User) -> Bool = { _ in true }) -> JobID? {
         while let job = first(of: isPermitted), let entry = entries[job] {
             if let group = entry.group, !mayRun(entry, in: group) {
-                setAside(job, entry, of: group)
+                if let lender = entry.lender, groups[group]?.running.permits(entry.owner.user, freed: 1) == false {
+                    give(job, to: lender)
+                } else {
+                    setAside(job, entry, of: group)
+                }
             } else {
                 start(job, entry)
                 return job

@@ -43,9 +43,8 @@ struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
         }
     }
 
-    /// Takes a waiter out, and returns it.
-    @discardableResult mutating func remove(_ id: WaiterID) -> JobWaiter? {
-        guard let place = place(of: id), let waiter = slots[place] else { return nil }
+    mutating func remove(_ id: WaiterID) {
+        guard let place = place(of: id), let waiter = slots[place] else { return }
         counts[UserQueue.level(of: waiter.priority)] -= 1
         slots[place] = nil
         places[id] = nil
@@ -56,7 +55,6 @@ struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
             index()
         }
         while head < slots.count, slots[head] == nil { head += 1 }
-        return waiter
     }
 
     mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {

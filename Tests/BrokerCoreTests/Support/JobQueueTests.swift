@@ -133,26 +133,41 @@ struct JobQueueTests {
         expectNext(12, in: &queue, afterEndOf: 11)
     }
 
-    @Test(arguments: [false, true]) func `a job that was another user's is so again when its user is at its share`(
-        hasLenderLeft: Bool
-    ) {
+    @Test func `a job that was another user's is so again when its user is at its share`() {
         var queue = queue(running: 3)
         for number in 11...13 { queue.push(job(number), priority: .normal, owner: waiter(of: 2).owner) }
+        // By way of a third user, who has left.
+        queue.push(job(21), priority: .normal, owner: waiter(of: 3).owner)
+        queue.join(job(13), waiter(of: 3).owner)
+        for number in 22...24 { queue.push(job(number), priority: .normal, owner: waiter(of: 3).owner) }
         queue.join(job(13), waiter(of: 1).owner)
-        if hasLenderLeft { queue.leave(job(13), waiter(of: 2), [waiter(of: 1)]) }
+        for number in 21...24 { queue.remove(job(number)) }
+        queue.change(job(13), to: .low)
         expectNext(4, 11, in: &queue)
         expectNext(12, in: &queue, afterEndOf: 11)
-        expectNext(hasLenderLeft ? nil : 13, in: &queue, afterEndOf: 12)
+        expectNext(13, in: &queue, afterEndOf: 12)
     }
 
-    @Test func `a job whose user waits for it no more is that of one who does`() {
-        var queue = queue(running: 4)
-        queue.push(job(11), priority: .normal, owner: waiter(of: 2).owner)
-        queue.join(job(5), waiter(of: 2).owner)
-        queue.leave(job(5), waiter(of: 1), [waiter(of: 2)])
-        // By arrival, as both are that user's.
-        expectNext(5, in: &queue)
-        expectNext(11, in: &queue, afterEndOf: 5)
+    @Test func `a job that was another user's is so again when its group is full for its user`() {
+        var queue = JobQueue(limit: 100, groupLimit: 5)
+        for number in 1...5 { queue.push(job(number), priority: .normal, owner: waiter(of: 1).owner, group: "a") }
+        for number in 1...3 { expectNext(number, in: &queue) }
+        for number in 11...13 { queue.push(job(number), priority: .normal, owner: waiter(of: 2).owner, group: "a") }
+        queue.join(job(13), waiter(of: 1).owner)
+        queue.change(job(4), to: .high)
+        expectNext(4, 11, nil, in: &queue)
+        queue.remove(job(12))
+        expectNext(13, nil, in: &queue, afterEndOf: 11)
+    }
+
+    @Test func `a job of a user at its share is that of a joiner who has more`() {
+        var queue = JobQueue(limit: 20)
+        for number in 1...17 { queue.push(job(number), priority: .normal, owner: waiter(of: 1).owner) }
+        for number in 1...16 { expectNext(number, in: &queue) }
+        for number in 21...23 { queue.push(job(number), priority: .normal, owner: waiter(of: 2).owner) }
+        expectNext(21, in: &queue)
+        queue.join(job(17), waiter(of: 2).owner)
+        expectNext(17, in: &queue)
     }
 
     // MARK: Shares
