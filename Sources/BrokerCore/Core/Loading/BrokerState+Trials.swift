@@ -6,11 +6,13 @@ extension BrokerState {
         let content = replacement.original.content
         // Anything else was looked up before it was downloaded, and was not there.
         let mayReplace = download.revalidating != nil || download.key.isForced || replacement.known != nil
-        guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, memory.header(of: content) == nil else {
-            return false
-        }
-        if trials[content]?[replacement.key] != nil {
-            if replacement.entersDisk { trials[content]?[replacement.key]?.entersDisk = true }
+        guard mayReplace, replacement.staysInMemory || !replacement.entersDisk,
+            trials[content] != nil || memory.header(of: content) == nil
+        else { return false }
+        if var earlier = trials[content]?[replacement.key], earlier.staysInMemory || !replacement.staysInMemory {
+            earlier.original = replacement.original
+            earlier.entersDisk = earlier.entersDisk || replacement.entersDisk
+            trials[content]?[replacement.key] = earlier
             return true
         }
         if replacement.known?.content == content { return false }

@@ -3,7 +3,7 @@ struct Replacement {
     /// The key of the new original, and the one under which it was requested.
     let key: OriginalKey
     let requested: OriginalKey
-    let original: OriginalFacts
+    var original: OriginalFacts
     /// Whether it is found in memory, and on disk, from now on.
     let staysInMemory: Bool
     var entersDisk: Bool
