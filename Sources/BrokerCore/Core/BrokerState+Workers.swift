@@ -139,18 +139,18 @@ extension BrokerState {
         return userHasRoom
     }
 
-    /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while
-    /// they fill half of the memory, more are fetched only for users who have at most an eighth of them, and while they
-    /// fill three quarters, who have none. Each decoding that ends makes room.
+    /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted, and files
+    /// that are read: while they fill half of the memory, more are fetched only for users who have at most an eighth of
+    /// them, and while they fill three quarters, who have none. Each decoding that ends makes room.
     var userHasRoom: (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         let (load, loads, reserved) = (decoding.load, decoding.loads, downloads.reservedBytesOfUsers)
-        let all = reservedBytes + load.bytes
-        let isFull = all >= memory.limit / 4 * 3
+        let all = downloads.reservedBytes + files.reservedBytes + load.bytes
+        let isFull = reservedBytes + load.bytes >= memory.limit / 4 * 3
         return { user in
             let own = user.uid.flatMap { loads[$0] } ?? Decoding.Load()
             let bytes = (user.uid.flatMap { reserved[$0] } ?? 0) + own.bytes
-            return bytes * 8 <= all && own.decodings * 8 <= load.decodings && (bytes == 0 || !isFull)
+            return all > 0 && bytes * 8 <= all && own.decodings * 8 <= load.decodings && (bytes == 0 || !isFull)
         }
     }
 

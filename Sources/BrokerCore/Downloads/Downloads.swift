@@ -307,6 +307,11 @@ package struct Downloads {
         return hosts.holdEnd(of: key, at: now).map { ($0, key.origin) }
     }
 
+    /// Whether the origin asked this user not to contact it.
+    func isHeld(_ origin: String, for user: UInt32, at now: Instant) -> Bool {
+        hosts.holdEnd(of: HostTable.Key(origin: origin, user: user), at: now) != nil
+    }
+
     func isHeld(line: Int) -> Bool { held.key(ofLine: line) != nil }
 
     /// Notes that the time of an origin, for which this line waits, may be over. Returns when that must be checked

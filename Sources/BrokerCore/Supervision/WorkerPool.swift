@@ -222,7 +222,8 @@ struct WorkerPool {
 
     /// Wants workers of an on-demand pool for `jobs` jobs beside those that run. Those that exist stay.
     mutating func want(_ jobs: Int) {
-        wanted = max(staying, min(size, runningJobs + jobs) + (keepsSpare ? 1 : 0))
+        let running = workers.reduce(0) { $0 + ($1.isRetiring ? 0 : $1.jobs.count) }
+        wanted = max(staying, min(size, running + jobs) + (keepsSpare ? 1 : 0))
     }
 
     /// Wants no successor of a worker of an on-demand pool that stays no longer.

@@ -251,6 +251,16 @@ struct FamilyTests {
         #expect(loaders.isEmpty)
     }
 
+    @Test mutating func `a family that is removed while it decodes is not started again`() throws {
+        (world, client) = Self.world([.avif]).connected(isAdmin: true)
+        try load("a", Self.avif, 1)
+        #expect(world.readyAll().decodes.count == 1)
+        world.newLimits = with(world.state.limits) { $0.families = [] }
+        world.happen(.messageReceived(client, .reload(id: 3)))
+        world.happen(.timePassed, after: 1000)
+        #expect(loaders.count == 1)
+    }
+
     @Test mutating func `the family shares the places that the plain one leaves free, and has one in any case`() throws
     {
         (world, client) = Self.world(workers: 4).connected()

@@ -395,6 +395,9 @@ struct PatienceTests {
         try refuse(retryAfterMs: 10_000)
         #expect(world.getError(client, id: 2, "1") { $0.retries = 0 } == .hostUnavailable)
         #expect(held() == 1 && !isAnswered(1))
+        // Another user need not wait, and does if the download that it joins does.
+        world.get(world.stranger, id: 2, "1") { $0.retries = 0 }
+        #expect(world.answers[world.stranger]?[2] == nil)
     }
 
     @Test func `a request that joins a refresh that waits is served the stale original`() throws {

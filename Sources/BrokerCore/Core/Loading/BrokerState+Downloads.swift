@@ -93,11 +93,14 @@ extension BrokerState {
 
     /// Ends the requests of a download that waits for its origin whose time does not last beyond that: with the stale
     /// original, if that may be served, else with the error. Those that may be served the stale original do not wait
-    /// either. With `joined` only that one, which has joined it now.
+    /// either. With `joined` only that one, which has joined it now; its own user may not have to wait.
     private mutating func failImpatient(_ job: JobID, _ error: WireError, only joined: JobWaiter? = nil) {
-        guard let download = downloads[job], let end = downloads.hold(of: job, at: now.instant)?.until else { return }
+        guard let download = downloads[job], let (end, origin) = downloads.hold(of: job, at: now.instant) else {
+            return
+        }
+        let mustWait = joined.map { downloads.isHeld(origin, for: $0.uid, at: now.instant) } ?? true
         for waiter in joined.map({ [$0] }) ?? download.waiters
-        where waiter.deadline <= end || !waiter.isPatient
+        where waiter.deadline <= end || !waiter.isPatient && mustWait
             || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
         {
             carryOut(downloads.leave(job, waiter.id, at: now.instant))
