@@ -454,13 +454,14 @@ extension Broker {
     /// count, and more within its share and that of its user.
     private func countUnsent(of client: ClientConnection) {
         let count = max(0, client.channel.queuedDescriptors - 1)
-        if count + client.unsentDescriptors + unsentDescriptors.taken == 0 { return }
         if count != client.unsentDescriptors {
             giveBackUnsent(of: client)
             if count > 0 { unsentDescriptors.take(count, for: client.uid) }
             client.unsentDescriptors = count
         }
-        let room = unsentDescriptors.room(own: count, user: client.uid, isAdmin: client.isAdmin)
+        // While nobody has any, the client's own share is the smaller one.
+        let room = unsentDescriptors.room(
+            own: count, user: client.uid, isAdmin: client.isAdmin || unsentDescriptors.taken == 0)
         client.mostUnsentDescriptors = min(1 + count + room, ClientConnection.backPressureDescriptors)
     }
 
