@@ -111,7 +111,10 @@ final class CacheIndex {
 
     private static func makeTables(_ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
         switch try connection.integer("PRAGMA user_version") {
-        case version: return try connection.execute("PRAGMA application_id = \(application)")
+        case version:
+            // It would be written, although it is the same, and a full disk has no room for that.
+            if try connection.integer("PRAGMA application_id") == application { return }
+            return try connection.execute("PRAGMA application_id = \(application)")
         case 0: break
         case let other: throw .mismatch("the index has version \(other ?? 0)")
         }

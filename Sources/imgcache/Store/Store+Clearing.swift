@@ -36,9 +36,12 @@ extension Store {
             } else if reconciliation != nil {
                 // There may be more among the files that the index does not know yet.
                 reconcile(until: deadline)
-            } else if databaseErrors == errors {
+            } else if !usesIndexOfAll {
                 // Small entries that can only be read would be found again.
-                if usesIndexOfAll, commitSmall() { clears.finishFirst() } else { clears.stall() }
+                clears.stall()
+            } else if databaseErrors == errors {
+                // A database that was replaced after damage is no obstacle.
+                if commitSmall() { clears.finishFirst() } else if obstacle != nil { clears.stall() }
             }
         }
     }
@@ -70,7 +73,7 @@ extension Store {
         switch discard(name) {
         case .removed: clears.count(name.kind, bytes: size, forOrder: order)
         case .absent: break
-        case .failed: clears.stall()
+        case .failed: if obstacle != nil { clears.stall() }
         }
     }
 

@@ -16,6 +16,10 @@ extension Store {
         // Files that the index does not know yet, and entries that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
+            if forgotten.isFull {
+                forgotten.removeAll()
+                clear(job: nil, olderThanSeconds: nil)
+            }
         }
         return originals.map(\.key)
     }
