@@ -285,7 +285,8 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     header->width = info->xsize;
     header->height = info->ysize;
     if (info->have_animation) header->frames = reader->count;
-    header->has_alpha = info->alpha_bits > 0;
+    // Pixels that are not drawn are transparent.
+    header->has_alpha = info->alpha_bits > 0 || base->accepts_damage;
     int is_gray = info->num_color_channels == 1 && codec_profile_is_gray(base->profile, base->profile_length);
     if (is_gray) header->space = CODEC_SPACE_GRAY;
     // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.

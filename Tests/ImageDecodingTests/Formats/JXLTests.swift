@@ -97,7 +97,11 @@
                     try? withFreeMemory(of: byte) { try decode(file, for: job) }
                 }
                 #expect(shown[0] == shown[1])
-                if let shown = shown[0], shown != drawn { others += 1 }
+                guard let shown = shown[0], shown != drawn else { continue }
+                others += 1
+                let half = DecodeJob(Transform(width: 350, alpha: .straight, acceptsDamage: true))
+                let bytes = try decode(file, for: half).bytes
+                #expect(stride(from: 3, to: bytes.count, by: 4).contains { bytes[$0] == 0 })
             }
             #expect(others > 0)
         }
