@@ -236,7 +236,13 @@ public final class ImageBroker {
     private func waitUntilReadable() throws(ClientError) -> Bool {
         var rest = patience ?? .max
         repeat {
-            if session.channel.hasOutgoing { try flush() }
+            do throws(ClientError) {
+                if session.channel.hasOutgoing { try flush() }
+            } catch {
+                // A broker that has closed the connection may have sent replies before.
+                if !session.channel.waitUntilReadable(milliseconds: 0) { throw error }
+                return true
+            }
             let time = session.channel.hasOutgoing ? min(rest, Session.sendPauseMs) : rest
             if session.channel.waitUntilReadable(milliseconds: Int32(clamping: time)) { return true }
             rest -= time
@@ -287,7 +293,7 @@ public final class ImageBroker {
             case .ownHello: startKeeping()
             case .segmentEnded(let number):
                 unsafe kept?.removeImages(inSegment: number)
-                // If the broker is gone, the end of the connection follows.
+                // If the broker is gone, its last replies and the end of the connection follow.
                 try? returnLeases()
             case nil:
                 if try waitUntilReadable() { try session.fill() } else { try requestSignOfLife() }

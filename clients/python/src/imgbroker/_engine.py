@@ -112,6 +112,10 @@ class Engine:
                 fields["detach"] = True
             self._send(session, Request(fields, features=frozenset({"update"}), is_repeatable=False))
 
+    def _cancel_deferred(self) -> None:
+        while self._cancelled:
+            self.cancel(self._cancelled.popleft())
+
     def cancel(self, request: Request) -> None:
         """Sends `cancel` for a request; it ends with the code `cancelled`."""
         request.is_cancelled = True
@@ -233,6 +237,7 @@ class Engine:
                 # A broker that exits may accept a connection that it does not serve.
                 if time.monotonic() >= deadline:
                     raise
+            self._cancel_deferred()
             self._poll(None, _PAUSE)
         with self._lock:
             self._session = session
@@ -285,8 +290,7 @@ class Engine:
         heard = time.monotonic()
         ping: Optional[Request] = None
         while not is_done():
-            while self._cancelled:
-                self.cancel(self._cancelled.popleft())
+            self._cancel_deferred()
             timeout = self._patience
             if session.holds_leases:
                 timeout = _RELEASE_INTERVAL if timeout is None else min(timeout, _RELEASE_INTERVAL)
@@ -389,6 +393,7 @@ class Engine:
         nothing. The next request opens a connection of this process."""
         self.forks += 1
         self._lock = threading.RLock()
+        self._cancelled.clear()
         session, self._session, self._owned = self._owned, None, None
         requests, self._queue = self._queue, []
         self._thread = None
