@@ -8,13 +8,14 @@ final class StillEntries {
     private var reader: Reader?
 
     private final class Reader {
-        let originals, rasters: SQLiteStatement
+        let originals, rasters, urls: SQLiteStatement
 
         init(_ path: String) throws(SQLiteError) {
             let connection = try SQLiteConnection(readingStill: path)
             try connection.execute("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;")
             originals = try connection.prepare(Self.query(.originals))
             rasters = try connection.prepare(Self.query(.rasters))
+            urls = try connection.prepare("SELECT 1 FROM originals WHERE url = ? LIMIT 1")
         }
 
         private static func query(_ kind: EntryKind) -> String {
@@ -30,8 +31,8 @@ final class StillEntries {
 
     var mayExist: Bool { ((try? FileSystem.status(of: path)) ?? nil) != nil }
 
-    /// The contents of an entry, and its last use; nil when it is missing, or cannot be read.
-    func contents(of name: EntryName) -> (bytes: [UInt8], used: Int)? {
+    /// The reader of the present file; nil without one that can be read.
+    private func current() -> Reader? {
         guard let present = (try? FileSystem.status(of: path)) ?? nil, present.isRegular else {
             close()
             return nil
@@ -41,7 +42,23 @@ final class StillEntries {
         {
             (file, reader) = (present, try? Reader(path))
         }
-        guard let reader else { return nil }
+        return reader
+    }
+
+    /// Whether there is an original of a URL, or it cannot be told.
+    func mayHaveOriginal(url: String) -> Bool {
+        guard let reader = current() else { return mayExist }
+        do throws(SQLiteError) {
+            return try reader.urls.first([.text(url)]) { _ in true } ?? false
+        } catch {
+            close()
+            return true
+        }
+    }
+
+    /// The contents of an entry, and its last use; nil when it is missing, or cannot be read.
+    func contents(of name: EntryName) -> (bytes: [UInt8], used: Int)? {
+        guard let reader = current() else { return nil }
         do throws(SQLiteError) {
             let read = { (row: borrowing SQLiteStatement.Row) in
                 row.byteCount(0) <= StoreOptions.largestSmallEntry ? (row.bytes(0), row.integer(1)) : nil

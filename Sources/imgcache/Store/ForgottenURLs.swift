@@ -10,8 +10,6 @@ struct ForgottenURLs {
     }
 
     private var orders: [String: [Order]] = [:]
-    /// The most URLs that are held; with more, everything is better cleared.
-    static let most = 100_000
     private var latest = 0
 
     /// A creation time for new entries, at least `now`, that no order covers.
@@ -25,10 +23,6 @@ struct ForgottenURLs {
         orders[url, default: []].removeAll { $0.owner == owner }
         orders[url, default: []].append(Order(owner: owner, time: time, hasFailed: failed))
     }
-
-    var isFull: Bool { orders.count >= Self.most }
-
-    mutating func removeAll() { orders = [:] }
 
     func contains(_ trailer: EntryTrailer) -> Bool {
         guard !orders.isEmpty, case .original(let record) = trailer.content else { return false }

@@ -12,14 +12,12 @@ extension Store {
             allRemoved = discard(name) != .failed && allRemoved
             if !hasOriginal(digest: digest) { discard(.rasters, ofDigest: digest) }
         }
-        allRemoved = commitRemovals(after: errors) && allRemoved
+        // An order for each URL that anyone removes would have no bound.
+        let isStill = small == nil && sources[0].still.mayHaveOriginal(url: url)
+        allRemoved = commitRemovals(after: errors) && !isStill && allRemoved
         // Files that the index does not know yet, and entries that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
-            if forgotten.isFull {
-                forgotten.removeAll()
-                clear(job: nil, olderThanSeconds: nil)
-            }
         }
         return originals.map(\.key)
     }
@@ -34,15 +32,15 @@ extension Store {
         for digest in digests {
             for kind in EntryKind.allCases { allRemoved = discard(kind, ofDigest: digest) && allRemoved }
         }
-        if !commitRemovals(after: errors) || !allRemoved || reconciliation != nil {
+        if !commitRemovals(after: errors) || !usesIndexOfAll || !allRemoved || reconciliation != nil {
             clear(job: nil, olderThanSeconds: nil)
         }
     }
 
-    /// Commits removals. Returns whether that succeeded and all entries were listed: no database has failed since there
-    /// were `errors`, and none can only be read.
+    /// Commits removals. Returns whether that succeeded, and no database has failed since there were `errors`, so that
+    /// all entries were listed that are in an index.
     private func commitRemovals(after errors: Int) -> Bool {
-        commitSmall() && databaseErrors == errors && index != nil && usesIndexOfAll
+        commitSmall() && databaseErrors == errors && index != nil
     }
 
     /// Returns whether all could be removed.

@@ -22,15 +22,4 @@ struct ForgottenURLsTests {
         #expect(forgotten.contains(entry(owner: 7, created: 100)))
         #expect(!forgotten.contains(entry(owner: 7, created: 101)))
     }
-
-    @Test func atABoundEverythingIsBetterCleared() {
-        var forgotten = ForgottenURLs()
-        for number in 1...ForgottenURLs.most {
-            if number == ForgottenURLs.most { #expect(!forgotten.isFull) }
-            forgotten.insert(url: "\(number)", owner: nil, at: 1, hasFailed: true)
-        }
-        #expect(forgotten.isFull)
-        forgotten.removeAll()
-        #expect(!forgotten.isFull)
-    }
 }

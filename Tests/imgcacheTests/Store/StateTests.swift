@@ -1,3 +1,5 @@
+@testable import imgcache
+
 /// Directories with obstacles, and the reported states.
 @Suite(.timeLimit(.minutes(10))) final class StateTests: CacheSuite {
     private static let isRoot = CurrentProcess.uid == 0
@@ -193,6 +195,9 @@
     @Test(.enabled(if: isRoot, "mounts need root"), arguments: [false, true])
     func smallEntriesOnAReadOnlyDisk(_ discards: Bool) throws {
         let originals = try makeSmallEntries(at: directory)
+        // Of other URLs, nothing is remembered.
+        let still = StillEntries(path: directory + "/small.sqlite")
+        #expect(still.mayHaveOriginal(url: originals[0].record.url) && !still.mayHaveOriginal(url: "http://other/"))
         let mounted = try Mount(readingOnly: directory, at: folder + "/mounted")
         try expectRemoval(among: originals, on: mounted, in: .readOnly, discards: discards) {
             try mounted.makeWritable()
