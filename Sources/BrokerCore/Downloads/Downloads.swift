@@ -90,8 +90,7 @@ package struct Downloads {
     // MARK: Joining and beginning
 
     /// Lets a waiter join a download of its original. A forced one joins only a download that will bring the body from
-    /// the origin.
-    /// Returns the job, and when the origin was last heard from if the transfer is running.
+    /// the origin. Returns the job, and when the origin was last heard from if the transfer is running.
     mutating func join(
         _ original: OriginalKey, isForced: Bool, _ waiter: JobWaiter
     ) -> (job: JobID, lastActivity: Instant?)? {

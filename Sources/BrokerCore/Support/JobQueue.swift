@@ -81,7 +81,7 @@ struct JobQueue {
     private var running: RunningShares
     /// The users with waiting jobs that were found at their share since a job ended.
     private var resting: Set<User> = []
-    /// The jobs with a lender.
+    /// The jobs with a lender, by the user that has them now.
     private var lent: [User: Set<JobID>] = [:]
     private var lastRank = 0
 
@@ -152,6 +152,12 @@ struct JobQueue {
             job,
             Entry(
                 level: entry.level, owner: owner, group: entry.group, rank: entry.rank, isFront: false, lender: lender))
+    }
+
+    private mutating func endLoan(of job: JobID, _ entry: Entry) {
+        if entry.lender == nil { return }
+        lent.change(entry.owner.user) { $0.remove(job) }
+        if lent[entry.owner.user]?.isEmpty == true { lent[entry.owner.user] = nil }
     }
 
     private mutating func insert(_ job: JobID, _ entry: Entry) {
@@ -346,12 +352,6 @@ struct JobQueue {
     }
 
     // MARK: Setting aside
-
-    private mutating func endLoan(of job: JobID, _ entry: Entry) {
-        if entry.lender == nil { return }
-        lent.change(entry.owner.user) { $0.remove(job) }
-        if lent[entry.owner.user]?.isEmpty == true { lent[entry.owner.user] = nil }
-    }
 
     /// Passes over the first user, which is at its share, until a job ends. What it has taken from others is theirs
     /// again.

@@ -344,16 +344,21 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
         withExtendedLifetime(client) {}
     }
 
-    @Test func `an idle client for tasks that keeps images forgets segments, too`() throws {
-        let (broker, segment) = (try PlayedBroker(), try TestSegment())
-        let client = AsyncImageBroker(path: broker.path)
-        Task.detached { _ = try await client.image(at: Self.url) }
+    /// Answers the `hello` of a client that keeps images.
+    private func greet(_ broker: PlayedBroker) throws {
         guard case .hello(let hello, _, true, segments: true) = try broker.receive() else {
             throw TestFailure("no hello")
         }
         var greeting = HelloReply(server: "played/1", formats: [], limits: [:])
         greeting.slots = Self.slots
         try broker.send(.hello(id: hello, greeting), [try page()])
+    }
+
+    @Test func `an idle client for tasks that keeps images forgets segments, too`() throws {
+        let (broker, segment) = (try PlayedBroker(), try TestSegment())
+        let client = AsyncImageBroker(path: broker.path)
+        Task.detached { _ = try await client.image(at: Self.url) }
+        try greet(broker)
         let id = try #require(broker.receive().id)
         let image = reply(buffer: 7, offset: 0, segmentBytes: segment.size, slot: 1)
         try broker.send(.image(id: id, image), segment.takeDescriptor())
@@ -376,12 +381,7 @@ private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
             _ = try await client.image(at: Self.url + "kept")
             _ = try await client.image(at: Self.url + "pending")
         }
-        guard case .hello(let hello, _, true, segments: true) = try broker.receive() else {
-            throw TestFailure("no hello")
-        }
-        var greeting = HelloReply(server: "played/1", formats: [], limits: [:])
-        greeting.slots = Self.slots
-        try broker.send(.hello(id: hello, greeting), [try page()])
+        try greet(broker)
         let first = try #require(broker.receive().id)
         try sendFirst(first, broker, segment)
         let second = try #require(broker.receive().id)
